@@ -1,0 +1,60 @@
+# Every command of the project. `make help` lists them; each one sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OLDEST := .venv-oldest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow check bench test-oldest lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# $(call install,folder,lock file)
+define install
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kampong needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(2)
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+endef
+
+$(STAMP): requirements/locked.txt pyproject.toml
+	$(call install,$(VENV),requirements/locked.txt)
+	@touch $@
+
+$(OLDEST)/.installed: requirements/oldest.txt pyproject.toml
+	$(call install,$(OLDEST),requirements/oldest.txt)
+	@touch $@
+
+demo: $(STAMP) ## learn a subspace from a stream of digits and draw it
+	$(BIN)/python examples/digits_stream.py
+
+test: $(STAMP) ## every test but the slow ones
+	$(BIN)/python -m pytest -m "not slow" -n auto -q
+
+slow: $(STAMP) ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow -q
+
+test-oldest: $(OLDEST)/.installed ## the tests on the oldest versions we promise to support
+	$(OLDEST)/bin/python -m pytest -m "not slow" -n auto -q tests
+
+check: $(STAMP) ## ruff, mypy strict, import layers, numpydoc, codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/numpydoc lint $$(find src -name '*.py')
+	$(BIN)/codespell
+
+bench: $(STAMP) ## speed and memory against peers, as ratios in one run
+	$(BIN)/python -m benchmarks
+
+lock: ## write the locked versions again (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group dev --extra plot --output-file requirements/locked.txt pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group oldest --constraint requirements/oldest.in --output-file requirements/oldest.txt pyproject.toml
+
+clean: ## remove what the commands above made
+	rm -rf $(VENV) $(OLDEST) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

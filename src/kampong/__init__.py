@@ -1,0 +1,28 @@
+"""The few directions that tell labelled classes apart: online, exact, mergeable, dense or sparse."""
+
+from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.solvers import solve
+from kampong.statistics import ClassMeans, ClassScatter
+from kampong.subspace import (
+    FisherDiscriminant,
+    InterClassScatter,
+    MarginSubspace,
+    MaximumMarginCriterion,
+    SupervisedKampongMeasure,
+)
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "ClassMeans",
+    "ClassScatter",
+    "CriterionWarning",
+    "FisherCriterion",
+    "FisherDiscriminant",
+    "InterClassScatter",
+    "MarginCriterion",
+    "MarginSubspace",
+    "MaximumMarginCriterion",
+    "SupervisedKampongMeasure",
+    "solve",
+]

@@ -1,0 +1,507 @@
+"""What all linear estimators share: learn statistics, solve when a result is read, project, predict, merge."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from kampong._linalg import blocks, project
+from kampong._validation import (
+    check_choice,
+    check_number,
+    check_weights,
+    validate_batch,
+    validate_rows,
+)
+from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.heads import class_head, label_head
+from kampong.solvers import choose, classes_seen, scatter, solve
+from kampong.statistics import ClassScatter
+
+if TYPE_CHECKING:
+    from kampong._linalg import Float, Rows
+    from kampong.criterion import Criterion
+    from kampong.heads import LinearHead
+    from kampong.solvers import Subspace
+    from kampong.statistics import ClassMeans
+
+
+class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Base of the linear estimators; a subclass names its parameters and its criterion.
+
+    `fit` and `partial_fit` update `_statistics` and empty `_results`; everything read from the model afterwards is
+    computed from the statistics once and kept in `_results` until the next row.
+    """
+
+    n_components: Any
+    solver: Any
+    decay: Any
+    head: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    # What a subclass says.
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        """Return the criterion; before the first row `statistics` is None and a stand-in of the same kind will do."""
+        raise NotImplementedError
+
+    def _admit(self, ratio: float) -> str:
+        """Return the parameter that would admit a direction of this Fisher ratio."""
+        return f"epsilon={_below(ratio):g}"
+
+    # Learning.
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from all rows at once, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
+            Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
+            labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        X, y = validate_batch(self, X, y, reset=True)
+        self._start(X.shape[1])
+        weights = self._learn(X, y, sample_weight)
+        if self._statistics.n_samples == 0:
+            raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
+        self._solve()
+        if self.head != "nearest_mean" and not isinstance(self._statistics, ClassScatter):
+            self._results["covariance"] = self._measure_covariance(X, y, weights)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of any size, one row included; nothing is solved until a result is read.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
+            Their labels. Classes may appear at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come, so that `classes_` and the columns of `predict_proba` are complete from the start.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        reset = not hasattr(self, "_statistics")
+        X, y = validate_batch(self, X, y, reset=reset)
+        if reset:
+            self._start(X.shape[1], streaming=True)
+        if classes is not None:
+            self._statistics.declare(classes)
+        self._learn(X, y, sample_weight)
+        return self
+
+    def merge(self, other: Self) -> Self:
+        """Return a new estimator that has learnt from both streams; neither operand changes.
+
+        Parameters
+        ----------
+        other : object
+            An estimator of the same class, parameters and width.
+
+        Returns
+        -------
+        object
+            The merged estimator, equal to one that was fitted on the rows of both.
+        """
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
+        for model in (self, other):
+            check_is_fitted(model)
+        mine, theirs = _parameters(self), _parameters(other)
+        differing = [f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
+        if differing:
+            raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
+        if other.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"{name}.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
+                "Both must see rows of the same width."
+            )
+        names = [getattr(model, "feature_names_in_", None) for model in (self, other)]
+        if not _same_names(*names):
+            raise ValueError(f"{name}.merge: the feature names differ, so the columns would be mixed up.")
+        result: Self = clone(self)
+        result.n_features_in_ = self.n_features_in_
+        if names[0] is not None:
+            result.feature_names_in_ = names[0]
+        result._statistics = self._statistics.merge(other._statistics)
+        result._results = {}
+        result._said = False
+        return result
+
+    # Reading.
+
+    def transform(self, X: Any) -> Float:
+        """Project rows: (X − mean_) @ components_.T, a sparse product for sparse rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Their coordinates, float32 for float32 rows.
+        """
+        return self._project(self._rows(X))
+
+    def inverse_transform(self, X: Any) -> Float:
+        """Return the points of the original space that the coordinates stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            The nearest points to the original rows within the subspace through the mean, in the least-squares sense.
+        """
+        subspace = self._solve()
+        X = check_array(X, dtype=[np.float64, np.float32])
+        p = len(subspace.components)
+        if X.shape[1] != p:
+            raise ValueError(f"{type(self).__name__}.inverse_transform: X has {X.shape[1]} columns, expected {p}.")
+        if isinstance(self._criterion(self._statistics), MarginCriterion):
+            basis = subspace.components
+        else:
+            basis = np.linalg.pinv(subspace.components).T
+        result: Float = X @ basis.astype(X.dtype) + self.mean_.astype(X.dtype)
+        return result
+
+    def decision_function(self, X: Any) -> Float:
+        """Return the score of each class: the log-posterior up to a constant of the row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of the second less that of the first; for multi-label targets the log-odds of
+            each label.
+        """
+        scores = self._head().scores(self._project(self._rows(X)))
+        if not self._head().multilabel and scores.shape[1] == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        return scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row, or the indicator matrix of its probable labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_labels)
+            Labels as they were given to `fit`.
+        """
+        scores = self._head().scores(self._project(self._rows(X)))
+        if self._head().multilabel:
+            return (scores > 0).astype(np.int64)
+        labels: np.ndarray = self.classes_[np.argmax(scores, axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of each class, or of each label on its own.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one, but for multi-label targets.
+        """
+        return self._head().probabilities(self._project(self._rows(X)))
+
+    @property
+    def components_(self) -> Float:
+        """The directions, one a row, best first."""
+        return self._solve().components
+
+    @property
+    def eigenvalues_(self) -> Float:
+        """What each direction adds to the criterion."""
+        return self._solve().eigenvalues
+
+    @property
+    def criterion_ratio_(self) -> Float:
+        """Each eigenvalue over the sum of all positive ones; zeros where none is positive."""
+        subspace = self._solve()
+        return subspace.eigenvalues / subspace.total if subspace.total > 0 else np.zeros(len(subspace.eigenvalues))
+
+    @property
+    def solver_(self) -> str:
+        """The solver that found the directions."""
+        return self._solve().solver
+
+    @property
+    def head_(self) -> str:
+        """What predicts: "gaussian" or "nearest_mean"."""
+        return self._head().name
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        return np.asarray(self._read("classes"))
+
+    @property
+    def class_counts_(self) -> Float:
+        """The weight of each class, decayed where rows age."""
+        return np.asarray(self._read("counts"))
+
+    @property
+    def class_means_(self) -> Float:
+        """The mean of each class, (n_classes, n_features); `mean_` for a class declared but not seen."""
+        if "class_means" not in self._results_checked():
+            means = self._statistics.means
+            means[self._statistics.counts == 0] = self._statistics.mean
+            self._results["class_means"] = means
+        return np.asarray(self._results["class_means"])
+
+    @property
+    def mean_(self) -> Float:
+        """The mean of all rows, each counted for each of its labels."""
+        return np.asarray(self._read("mean"))
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """The number of rows of positive weight learnt."""
+        check_is_fitted(self)
+        return self._statistics.n_samples
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_statistics") and self._statistics.n_samples > 0
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # How.
+
+    def _start(self, n_features: int, *, streaming: bool = False) -> None:
+        """Check the parameters and lay out empty statistics."""
+        name = type(self).__name__
+        check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
+        check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
+        wanted = self._wanted()
+        if wanted is not None and wanted > n_features:
+            raise ValueError(
+                f"{name}: n_components={wanted}, but X has {n_features} features. Ask for at most {n_features}."
+            )
+        statistics = choose(self._criterion(None), n_features, self.solver).STATISTICS
+        if self.head == "gaussian" and n_features <= scatter.WIDEST:
+            statistics = ClassScatter
+        elif self.head == "gaussian" and streaming:
+            raise ValueError(
+                f"{name}: head='gaussian' needs the within-class scatter, which a stream of {n_features} features "
+                f"does not keep (the limit is {scatter.WIDEST}). Use head='auto' or fit all rows at once."
+            )
+        self._statistics: ClassMeans = statistics(n_features)
+        self._results: dict[str, Any] = {}
+        self._said = False
+
+    def _wanted(self) -> int | None:
+        """Return the number of directions asked for, None for as many as raise the criterion."""
+        value = self.n_components
+        if value is None or (isinstance(value, str) and value == "auto"):
+            return None
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(
+                f"{type(self).__name__}: n_components must be a whole number ≥ 1, 'auto' or None, got {value!r}."
+            )
+        return int(value)
+
+    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+        """Update the statistics; return the weights that the rows got."""
+        if sample_weight is None and self.decay == 1.0:
+            self._statistics.update(X, y)
+            self._results = {}
+            return None
+        weights, factor = _age(check_weights(sample_weight, X.shape[0]), float(self.decay))
+        self._statistics.update(X, y, weights, decay=factor)
+        self._results = {}
+        return weights
+
+    def _measure_covariance(self, X: Rows, y: Any, weights: Float | None) -> Float:
+        """Return W S_w Wᵀ from the rows in hand, where the statistics do not hold S_w."""
+        inside = ClassScatter(len(self.components_))
+        for part in blocks(X.shape[0], 8 * len(self.components_), target=2**25):
+            inside.update(
+                project(X[part], self.components_, self.mean_).astype(np.float64, copy=False),
+                y[part],
+                None if weights is None else weights[part],
+            )
+        return inside.within_scatter()
+
+    def _results_checked(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return self._results
+
+    def _read(self, name: str) -> Any:
+        """Return an attribute of the statistics, computed at most once a state."""
+        results = self._results_checked()
+        if name not in results:
+            results[name] = getattr(self._statistics, name)
+        return results[name]
+
+    def _solve(self) -> Subspace:
+        """Return the subspace of the present state, solved at most once."""
+        results = self._results_checked()
+        if "subspace" not in results:
+            seen = classes_seen(self._statistics)
+            if seen < 2:
+                raise NotFittedError(
+                    f"{type(self).__name__}: directions that tell classes apart need rows of at least 2 classes; so "
+                    f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
+                    "another class."
+                )
+            criterion = self._criterion(self._statistics)
+            try:
+                found = solve(criterion, self._statistics, self._wanted(), solver=self.solver)
+            except ValueError as error:
+                raise ValueError(f"{type(self).__name__}: {error}") from None
+            self._comment(criterion, found)
+            results["subspace"] = found
+        subspace: Subspace = results["subspace"]
+        return subspace
+
+    def _comment(self, criterion: Criterion, found: Subspace) -> None:
+        """Warn, once a model, where the directions are not what was hoped for."""
+        if self._said:
+            return
+        name, kept = type(self).__name__, len(found.components)
+        text = ""
+        if isinstance(criterion, FisherCriterion):
+            if found.n_dropped:
+                text = (
+                    f"{name}: S_w vanishes in {found.n_dropped} of {self.n_features_in_} directions (constant or "
+                    "dependent features), which are left out. Use a positive ridge to let them take part."
+                )
+        elif kept > found.n_positive:
+            effect = "leave it as it is" if criterion.epsilon == 0 else "lower it"
+            text = f"{name}: {found.n_positive} of the {kept} directions raise the {criterion}; the others {effect}."
+            if found.n_positive == 0 and criterion.epsilon > 0:
+                ratio = float(solve(FisherCriterion(0.0), self._statistics, 1).eigenvalues[0])
+                text += (
+                    f" The largest ratio of between-class to within-class variance is {ratio:.4g}, below "
+                    f"epsilon={criterion.epsilon:g}; {self._admit(ratio)} would admit it."
+                )
+        if text:
+            self._said = True
+            warnings.warn(text, CriterionWarning, stacklevel=4)
+
+    def _head(self) -> LinearHead:
+        """Return what predicts in the present state, computed at most once."""
+        results = self._results_checked()
+        if "head" not in results:
+            statistics, components = self._statistics, self._solve().components
+            means = (self.class_means_ - self.mean_) @ components.T
+            covariance = self._covariance()
+            if statistics.multilabel:
+                centre = (statistics.row_mean - self.mean_) @ components.T
+                results["head"] = label_head(means, statistics.counts, centre, statistics.row_weight, covariance)
+            else:
+                results["head"] = class_head(means, statistics.counts, covariance)
+        head: LinearHead = results["head"]
+        return head
+
+    def _covariance(self) -> Float | float:
+        """Return W S_w Wᵀ where it is known and wanted, else the mean variance of a feature within a class."""
+        statistics = self._statistics
+        if self.head != "nearest_mean":
+            if isinstance(statistics, ClassScatter):
+                components = self._solve().components
+                covariance: Float = components @ statistics.within_scatter() @ components.T
+                return covariance
+            if "covariance" in self._results:
+                measured: Float = self._results["covariance"]
+                return measured
+            if self.head == "gaussian":
+                raise ValueError(
+                    f"{type(self).__name__}: head='gaussian' needs the within-class scatter, which was measured in fit "
+                    "and is out of date after partial_fit. Use head='auto' or fit all rows at once."
+                )
+        return statistics.within_trace / statistics.n_features
+
+    def _rows(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        return validate_rows(self, X)
+
+    def _project(self, X: Rows) -> Float:
+        return project(X, self._solve().components, self.mean_)
+
+
+def _age(weights: Float, decay: float) -> tuple[Float, float]:
+    """Return what each row of a batch weighs at its end, and what the batch leaves of the weight of earlier rows.
+
+    A row of weight w is w rows in a row: they age what came before by decay^w and each other from one to the next.
+    """
+    if decay == 1.0:
+        return weights, 1.0
+    total = np.cumsum(weights)
+    younger = (total[-1] if len(total) else 0.0) - total
+    own = np.expm1(weights * math.log(decay)) / (decay - 1.0)
+    return own * decay**younger, float(decay ** total[-1])
+
+
+def _below(ratio: float) -> float:
+    """Return a short number a little below a ratio."""
+    if ratio <= 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(ratio))
+    return float(math.floor(0.95 * ratio * 10**digits) / 10**digits)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    return dict(model.get_params())
+
+
+def _same_names(mine: Any, theirs: Any) -> bool:
+    if mine is None or theirs is None:
+        return mine is theirs
+    return bool(np.array_equal(mine, theirs))

@@ -1,0 +1,82 @@
+"""Static pictures: the classes in two directions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Paul Tol's "muted" palette: distinct for colour-blind readers, and readable in print.
+PALETTE = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
+MARKERS = "os^vD"
+
+
+def draw_classes(
+    points: Any, labels: Any, *, axes: Axes | None = None, directions: tuple[int, int] = (0, 1), title: str = ""
+) -> Axes:
+    """Scatter rows in two directions of a subspace, one colour and marker a class, each class named at its mean.
+
+    Parameters
+    ----------
+    points : array of shape (rows, components)
+        What `transform` returned. With a single component the second axis shows the classes one above the other.
+    labels : array of shape (rows,)
+        The class of each row.
+    axes : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    directions : pair of int
+        Which components.
+    title : str
+        The title of the picture.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on; `axes.figure.savefig(path)` writes the picture.
+    """
+    import matplotlib.pyplot as plt
+
+    points, labels = np.asarray(points), np.asarray(labels)
+    if points.ndim != 2 or len(points) != len(labels):
+        raise ValueError(
+            f"draw_classes: points has shape {points.shape} and labels {labels.shape}; give one label a row of points."
+        )
+    if axes is None:
+        _, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    axes.set_title(title)
+    if not len(points):
+        axes.text(0.5, 0.5, "no rows to show", ha="center", va="center", transform=axes.transAxes)
+        return axes
+    classes = np.unique(labels)
+    first, second = directions
+    flat = points.shape[1] == 1
+    if not flat and max(directions) >= points.shape[1]:
+        raise ValueError(
+            f"draw_classes: directions {directions} need more than the {points.shape[1]} columns of points."
+        )
+    for number, label in enumerate(classes):
+        chosen = points[labels == label]
+        across = chosen[:, 0 if flat else first]
+        up = np.linspace(-0.35, 0.35, len(chosen)) + number if flat else chosen[:, second]
+        colour = PALETTE[number % len(PALETTE)]
+        marker = MARKERS[(number // len(PALETTE) + number) % len(MARKERS)]
+        axes.scatter(across, up, s=14, c=colour, marker=marker, alpha=0.6, linewidths=0, label=str(label))
+        axes.annotate(
+            str(label),
+            (across.mean(), up.mean()),
+            ha="center",
+            va="center",
+            fontsize=11,
+            fontweight="bold",
+            bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": colour, "alpha": 0.85},
+        )
+    axes.set_xlabel(f"direction {0 if flat else first + 1}" if not flat else "direction 1")
+    axes.set_ylabel("class" if flat else f"direction {second + 1}")
+    if flat:
+        axes.set_yticks(range(len(classes)), [str(label) for label in classes])
+    if len(classes) <= 20:
+        axes.legend(title="class", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return axes

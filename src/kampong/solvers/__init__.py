@@ -1,0 +1,98 @@
+"""From statistics to directions: `solve(criterion, statistics, n_components)`, one file a solver, one registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kampong.criterion import MarginCriterion
+from kampong.solvers import gram, scatter
+from kampong.solvers._base import Subspace, classes_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kampong.criterion import Criterion
+    from kampong.solvers._base import Solver
+    from kampong.statistics import ClassMeans
+
+__all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve"]
+
+SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter)}
+
+
+def choose(criterion: Criterion, n_features: int, solver: str = "auto") -> Solver:
+    """Return the solver for a criterion at a width, before any data is summarised.
+
+    Parameters
+    ----------
+    criterion : MarginCriterion or FisherCriterion
+        What will be maximised.
+    n_features : int
+        The width of the rows.
+    solver : str
+        A name in `SOLVERS`, or "auto".
+
+    Returns
+    -------
+    Solver
+        Its `STATISTICS` are what must be collected.
+    """
+    if solver != "auto" and solver not in SOLVERS:
+        raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
+    from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0
+    name = solver if solver != "auto" else gram.NAME if from_means else scatter.NAME
+    if name == scatter.NAME and n_features > scatter.WIDEST:
+        raise ValueError(
+            f"solver='scatter' would keep a {n_features} × {n_features} matrix ({8 * n_features**2 / 2**30:.1f} GiB); "
+            f"its limit is {scatter.WIDEST} features. Use epsilon=0 (InterClassScatter), which needs the class means "
+            "only, or reduce the width first, for instance with sklearn.feature_selection.SelectKBest."
+        )
+    return SOLVERS[name]
+
+
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None = None, *, solver: str = "auto"
+) -> Subspace:
+    """Return the directions that maximise a criterion, best first.
+
+    Parameters
+    ----------
+    criterion : MarginCriterion or FisherCriterion
+        What to maximise.
+    statistics : ClassMeans or ClassScatter
+        What is known of the data.
+    n_components : int or None
+        How many directions; None keeps those that raise the criterion.
+    solver : str
+        A name in `SOLVERS`, or "auto": the first that can serve the request.
+
+    Returns
+    -------
+    Subspace
+        The directions and their eigenvalues.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong.statistics import ClassScatter
+    >>> X, y = load_iris(return_X_y=True)
+    >>> solve(MarginCriterion.maximum_margin(), ClassScatter(4).update(X, y)).eigenvalues.round(4)
+    array([3.6435])
+    """
+    seen = classes_seen(statistics)
+    if seen < 2:
+        raise ValueError(
+            f"directions that tell classes apart need at least 2 classes; the data has {seen} class(es) of positive "
+            f"weight: {statistics.classes[statistics.counts > 0].tolist()}."
+        )
+    if n_components is not None and n_components < 1:
+        raise ValueError(f"n_components must be at least 1, got {n_components}.")
+    if solver != "auto" and solver not in SOLVERS:
+        raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
+    reasons = []
+    for name in SOLVERS if solver == "auto" else [solver]:
+        reason = SOLVERS[name].refuse(criterion, statistics, n_components)
+        if reason is None:
+            return SOLVERS[name].solve(criterion, statistics, n_components)
+        reasons.append(f"solver={name!r} {reason}.")
+    raise ValueError(" ".join(reasons))

@@ -1,0 +1,67 @@
+"""What a solver returns and what it says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kampong._linalg import Float
+    from kampong.criterion import Criterion
+    from kampong.statistics import ClassMeans
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """The directions that maximise a criterion, best first.
+
+    Attributes
+    ----------
+    components : array of shape (p, d)
+        One direction a row: orthonormal for a margin criterion; with wᵀ(S_w + ρI)w = 1 for Fisher's.
+    eigenvalues : array of shape (p,)
+        What each direction adds to the criterion.
+    total : float
+        The sum of all positive eigenvalues, kept or not.
+    n_positive : int
+        How many directions raise the criterion.
+    solver : str
+        Who found them.
+    n_dropped : int
+        Directions left out because S_w vanishes there (Fisher's criterion without a ridge only).
+    """
+
+    components: Float
+    eigenvalues: Float
+    total: float
+    n_positive: int
+    solver: str
+    n_dropped: int = 0
+
+
+class Solver(Protocol):
+    """One file in this folder: a name, the statistics it needs, what it cannot do, and how it does the rest."""
+
+    NAME: str
+
+    @property
+    def STATISTICS(self) -> type[ClassMeans]:
+        """The least that must be remembered of the data."""
+
+    def refuse(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
+        """Say why this pair cannot be served and who can, or return None."""
+
+    def solve(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> Subspace:
+        """Return the best directions."""
+
+
+def classes_seen(statistics: ClassMeans) -> int:
+    """Return the number of classes of positive weight."""
+    return int(np.count_nonzero(statistics.counts))
+
+
+def keep(n_components: int | None, n_positive: int) -> int:
+    """Return how many directions to keep: those asked for, or all that raise the criterion, and one at least."""
+    return max(n_positive, 1) if n_components is None else n_components
