@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kampong._linalg import blocks, project
+from kampong._linalg import project
 from kampong._validation import (
     check_choice,
     check_number,
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from kampong.heads import LinearHead
     from kampong.solvers import Subspace
     from kampong.statistics import ClassMeans
+
+
+HEAD_ROWS = 2**16
+"""Rows on which `fit` measures the covariance of the Gaussian head where no scatter is kept: good to about 1 %."""
 
 
 class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -368,15 +372,13 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         return weights
 
     def _measure_covariance(self, X: Rows, y: Any, weights: Float | None) -> Float:
-        """Return W S_w Wᵀ from the rows in hand, where the statistics do not hold S_w."""
-        inside = ClassScatter(len(self.components_))
-        for part in blocks(X.shape[0], 8 * len(self.components_), target=2**25):
-            inside.update(
-                project(X[part], self.components_, self.mean_).astype(np.float64, copy=False),
-                y[part],
-                None if weights is None else weights[part],
-            )
-        return inside.within_scatter()
+        """Return W S_w Wᵀ from rows in hand, where the statistics do not hold S_w: all of them, or a large sample."""
+        rows = None
+        if X.shape[0] > HEAD_ROWS:
+            rows = np.sort(np.random.default_rng(0).choice(X.shape[0], HEAD_ROWS, replace=False))
+            y, weights = y[rows], None if weights is None else weights[rows]
+        points = project(X, self.components_, self.mean_, rows)
+        return ClassScatter(points.shape[1]).update(points, y, weights).within_scatter()
 
     def _results_checked(self) -> dict[str, Any]:
         check_is_fitted(self)

@@ -81,24 +81,25 @@ def fix_signs(components: Float) -> Float:
     return fixed
 
 
-def csr_times_block(X: csr_array, block: Float) -> Float:
-    """Return `X @ block` for a C-contiguous block of few columns, on all cores (scipy's product uses one)."""
-    n = X.shape[0]
-    out = np.empty((n, block.shape[1]), dtype=block.dtype)
-    parts = split(n, 8 if X.nnz > 2**18 else 1)
-    run(_csr_times_block, [(X.indptr, X.indices, X.data, block, out, a, b) for a, b in parts])
+def csr_times_block(X: csr_array, block: Float, rows: Integer | None = None) -> Float:
+    """Return `X[rows] @ block` for a C-contiguous block of few columns, on all cores (scipy's product uses one)."""
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    out = np.empty((len(rows), block.shape[1]), dtype=block.dtype)
+    parts = split(len(rows), 8 if X.nnz > 2**18 else 1)
+    run(_csr_times_block, [(X.indptr, X.indices, X.data, rows, block, out, a, b) for a, b in parts])
     return out
 
 
-def project(X: Rows, components: Float, offset: Float) -> Float:
-    """Return `(X − offset) @ components.T` in the dtype of X; sparse rows stay sparse."""
+def project(X: Rows, components: Float, offset: Float, rows: Integer | None = None) -> Float:
+    """Return `(X[rows] − offset) @ components.T` in the dtype of X; sparse rows stay sparse."""
     dtype = X.dtype
     if not isinstance(X, np.ndarray):
         block = np.ascontiguousarray(components.T, dtype=dtype)
-        coordinates: Float = csr_times_block(X, block) - (offset @ components.T).astype(dtype)
+        coordinates: Float = csr_times_block(X, block, rows) - (offset @ components.T).astype(dtype)
         return coordinates
     weights = np.ascontiguousarray(components, dtype=dtype)
     centre = offset.astype(dtype)
+    X = X if rows is None else X[rows]
     out = np.empty((X.shape[0], len(weights)), dtype=dtype)
     for part in blocks(len(X), X.shape[1] * X.itemsize):
         np.dot(X[part] - centre, weights.T, out=out[part])
@@ -107,14 +108,13 @@ def project(X: Rows, components: Float, offset: Float) -> Float:
 
 @compiled
 def _csr_times_block(
-    indptr: Integer, indices: Integer, data: Float, block: Float, out: Float, start: int, stop: int
+    indptr: Integer, indices: Integer, data: Float, rows: Integer, block: Float, out: Float, start: int, stop: int
 ) -> None:
     width = block.shape[1]
-    for i in range(start, stop):
+    for p in range(start, stop):
         for c in range(width):
-            out[i, c] = 0.0
-        for position in range(indptr[i], indptr[i + 1]):
-            j = indices[position]
-            value = data[position]
+            out[p, c] = 0.0
+        for position in range(indptr[rows[p]], indptr[rows[p] + 1]):
+            j, value = indices[position], data[position]
             for c in range(width):
-                out[i, c] += value * block[j, c]
+                out[p, c] += value * block[j, c]

@@ -23,7 +23,7 @@ class CriterionWarning(UserWarning):
 class MarginCriterion:
     """Maximise tr Wᵀ(S_b − ε S_w)W over orthonormal W.
 
-    Attributes
+    Parameters
     ----------
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter. A direction raises the criterion only where its ratio of
@@ -87,7 +87,7 @@ class MarginCriterion:
 class FisherCriterion:
     """Maximise the ratio wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI.
 
-    Attributes
+    Parameters
     ----------
     ridge : float
         The ridge ρ ≥ 0, in the squared units of the features. 0 is linear discriminant analysis; a large ridge

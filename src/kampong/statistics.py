@@ -39,6 +39,9 @@ FEW = 8
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
 
+LARGEST = 1e150
+"""Class means beyond this magnitude have squares that overflow."""
+
 LOST_DIGITS = 1e-3
 """A column whose scatter is a smaller part of its squares is shifted before they are summed."""
 
@@ -336,7 +339,7 @@ class ClassMeans:
                 means, squares = _summarise_dense(X, members, counts[present])
             else:
                 means, squares = _summarise_sparse(X, members, counts[present])
-        if not (np.isfinite(squares).all() and np.isfinite(means).all()):
+        if len(present) and not (np.isfinite(squares).all() and -LARGEST < means.min() <= means.max() < LARGEST):
             raise_not_finite(X, type(self).__name__)
         return Batch(present, counts[present], means, squares)
 
@@ -560,7 +563,7 @@ def _all_finite(X: Float) -> bool:
     total = 0.0
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            total += float(X[i, j]) * float(X[i, j])
+            total += np.float64(X[i, j]) * np.float64(X[i, j])
     return bool(np.isfinite(total))
 
 
@@ -667,7 +670,7 @@ def _sum_sparse(
             if j <= previous:
                 status[0] = 1
             previous = j
-            value = float(data[position])
+            value = np.float64(data[position])
             sums[k, j] += w * value
             total += value * value
         squares[k] += w * total
@@ -692,9 +695,9 @@ def _add_pairs(
             j = indices[a]
             if j % parts != part:
                 continue
-            scaled = w * float(data[a])
+            scaled = w * np.float64(data[a])
             for b in range(first, a + 1):
-                scatter[j, indices[b]] += scaled * float(data[b])
+                scatter[j, indices[b]] += scaled * np.float64(data[b])
 
 
 @compiled

@@ -48,7 +48,8 @@ class MarginSubspace(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, or where `fit` has the rows in hand.
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 65,536 of them).
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class MarginSubspace(DiscriminantSubspace):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = MarginSubspace(epsilon=0.05).fit(X, y)
     >>> model.transform(X).shape, round(model.score(X, y), 3)
-    ((150, 2), 0.967)
+    ((150, 2), 0.94)
     """
 
     def __init__(
@@ -141,7 +142,8 @@ class InterClassScatter(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, or where `fit` has the rows in hand.
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 65,536 of them).
 
     Attributes
     ----------
@@ -217,7 +219,8 @@ class MaximumMarginCriterion(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, or where `fit` has the rows in hand.
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 65,536 of them).
 
     Attributes
     ----------
@@ -299,7 +302,8 @@ class SupervisedKampongMeasure(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, or where `fit` has the rows in hand.
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 65,536 of them).
 
     Attributes
     ----------
@@ -342,7 +346,7 @@ class SupervisedKampongMeasure(MarginSubspace):
     >>> from kampong import SupervisedKampongMeasure
     >>> X, y = load_wine(return_X_y=True)
     >>> SupervisedKampongMeasure(a=1.5).fit(X, y).components_.shape
-    (1, 13)
+    (2, 13)
     """
 
     def __init__(
@@ -388,7 +392,8 @@ class FisherDiscriminant(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, or where `fit` has the rows in hand.
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 65,536 of them).
 
     Attributes
     ----------

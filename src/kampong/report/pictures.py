@@ -55,7 +55,7 @@ def draw_classes(
     flat = points.shape[1] == 1
     if not flat and max(directions) >= points.shape[1]:
         raise ValueError(
-            f"draw_classes: directions {directions} need more than the {points.shape[1]} columns of points."
+            f"draw_classes: directions {directions} need more columns than points has: {points.shape[1]}."
         )
     for number, label in enumerate(classes):
         chosen = points[labels == label]

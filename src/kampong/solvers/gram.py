@@ -1,7 +1,7 @@
 """Exact directions of S_b from the K class means alone: no d × d array, no recursion.
 
-S_b = ΦᵀΦ with Φ of K rows, so its eigenvectors are the right singular vectors of Φ. The decomposition works on the
-K × K side of Φ (an LQ step reduces it to that), which keeps the small directions that a Gram matrix would square away.
+S_b = ΦᵀΦ with Φ of K rows, so its eigenvectors are Φᵀu/σ for the eigenvectors u of the K × K matrix ΦΦᵀ = UΣ²Uᵀ. A
+Gram matrix squares the singular values, so where they differ by more than SPREAD, Φ itself is decomposed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from kampong.solvers._base import Subspace, classes_seen, keep
 from kampong.statistics import ClassMeans
 
 if TYPE_CHECKING:
+    from kampong._linalg import Float
     from kampong.criterion import Criterion
 
 NAME = "gram"
 STATISTICS = ClassMeans
+SPREAD = 1e-3
+ZERO = 1e-7
+"""Singular values below this part of the largest are zero: class means are known to about half of the digits."""
 
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
@@ -54,9 +58,21 @@ def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None
     Subspace
         Orthonormal rows.
     """
-    factor = statistics.between_factor()
-    _, singular, rows = linalg.svd(factor, full_matrices=False, overwrite_a=True, check_finite=False)
+    singular, rows = _right_singular(statistics.between_factor(), n_components)
     values = singular**2
-    n_positive = int(np.count_nonzero(values > max(factor.shape) * np.finfo(float).eps * values.sum()))
+    n_positive = int(np.count_nonzero(singular > ZERO * singular[0])) if singular[0] > 0 else 0
     kept = keep(n_components, n_positive)
     return Subspace(fix_signs(rows[:kept]), values[:kept], float(values.sum()), n_positive, NAME)
+
+
+def _right_singular(factor: Float, n_components: int | None) -> tuple[Float, Float]:
+    """Return all singular values and the right singular vectors, as rows, of those that may be kept."""
+    squares, left = linalg.eigh(factor @ factor.T, check_finite=False)
+    singular, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
+    clear = int(np.count_nonzero(singular > SPREAD * singular[0]))
+    # Centred means always leave one singular value at zero; the Gram matrix cannot tell others from it.
+    if clear == len(singular) - 1 and clear >= (n_components or 0):
+        singular[clear:] = 0.0
+        return singular, (left[:, :clear] / singular[:clear]).T @ factor
+    _, singular, rows = linalg.svd(factor, full_matrices=False, overwrite_a=True, check_finite=False)
+    return singular, rows

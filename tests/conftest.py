@@ -1,0 +1,31 @@
+"""Shared by all tests: seeds, the real data where it is at hand, and small problems for hypothesis."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("kampong", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kampong")
+
+
+def data_folder():
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("KAMPONG_DATA", default))
+
+
+@pytest.fixture
+def real_data():
+    """Return a loader of the real data sets; the test is skipped where they are not at hand."""
+    folder = data_folder()
+
+    def load(name):
+        path = folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"the data set {name} is not here; set KAMPONG_DATA to the folder that holds it")
+        with np.load(path, allow_pickle=False) as arrays:
+            return arrays["X"].astype(np.float64), arrays["y"]
+
+    return load

@@ -1,0 +1,33 @@
+"""Random problems for hypothesis: small, labelled, and with enough structure to have distinct directions."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import strategies as st
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def problem(seed, *, classes=3, rows=40, features=5):
+    """Return rows of Gaussian classes with a common covariance, labels in random order, every class present."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(classes), rng.integers(0, classes, rows - classes)])
+    rng.shuffle(y)
+    means = 2.0 * rng.standard_normal((classes, features))
+    mixing = rng.standard_normal((features, features)) + 2.0 * np.eye(features)
+    return means[y] + rng.standard_normal((rows, features)) @ mixing.T, y
+
+
+@st.composite
+def problems(draw, max_classes=5, max_features=7, max_rows=60):
+    """Draw a problem with more rows than features."""
+    classes = draw(st.integers(2, max_classes))
+    features = draw(st.integers(2, max_features))
+    rows = draw(st.integers(classes + features + 3, max_rows))
+    return problem(draw(seeds), classes=classes, rows=rows, features=features)
+
+
+def cut(rng, n):
+    """Cut range(n) at random into consecutive batches, single rows included."""
+    edges = np.unique(np.concatenate([[0, n], rng.integers(0, n + 1, rng.integers(0, 9))]))
+    return [slice(a, b) for a, b in pairwise(edges)]

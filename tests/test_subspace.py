@@ -1,0 +1,537 @@
+"""The estimators: laws of the stream, predictions against scikit-learn, laziness, and every kind of bad input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine, make_multilabel_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kampong._discriminant as shared
+from kampong import (
+    CriterionWarning,
+    FisherDiscriminant,
+    InterClassScatter,
+    MarginSubspace,
+    MaximumMarginCriterion,
+    SupervisedKampongMeasure,
+)
+from problems import cut, problem, problems, seeds
+from reference_linear import largest_angle
+
+MODELS = [
+    MarginSubspace(2, epsilon=0.2),
+    InterClassScatter(),
+    MaximumMarginCriterion(2),
+    SupervisedKampongMeasure(2, a=1.2),
+    FisherDiscriminant(),
+    FisherDiscriminant(ridge=0.0),
+]
+quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
+
+
+def assert_same_model(first, second, X, tolerance=1e-10):
+    """Compare what two models know and say."""
+    np.testing.assert_array_equal(first.classes_, second.classes_)
+    np.testing.assert_allclose(first.class_counts_, second.class_counts_, rtol=1e-12)
+    np.testing.assert_allclose(
+        first.eigenvalues_, second.eigenvalues_, atol=tolerance * np.abs(first.eigenvalues_).max()
+    )
+    assert largest_angle(first.components_, second.components_) < 1e-8
+    if first.head_ == second.head_:
+        np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(X), atol=1e-7)
+
+
+@quiet
+@pytest.mark.parametrize("model", MODELS)
+@given(data=problems(), seed=seeds)
+def test_any_order_any_batches_any_merge_is_one_fit(model, data, seed):
+    X, y = data
+    if len(set(y)) < 3:
+        model = clone(model).set_params(n_components=1)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(X))
+    whole = clone(model).fit(X, y)
+    streamed, halves = clone(model), [clone(model), clone(model)]
+    for number, batch in enumerate(cut(rng, len(X))):
+        streamed.partial_fit(X[order][batch], y[order][batch])
+        halves[number % 2].partial_fit(X[order][batch], y[order][batch])
+    assert_same_model(whole, streamed, X)
+    if all(hasattr(half, "n_features_in_") for half in halves):
+        merged = halves[0].merge(halves[1])
+        assert_same_model(whole, merged, X)
+        assert merged.n_samples_seen_ == len(X)
+
+
+@quiet
+@pytest.mark.parametrize("model", MODELS)
+@given(seed=seeds)
+def test_weights_and_sparse_rows(model, seed):
+    X, y = problem(seed, rows=60)
+    weights = np.random.default_rng(seed).integers(0, 3, 60)
+    repeated = np.repeat(np.arange(60), weights)
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    assert_same_model(weighted, clone(model).fit(X[repeated], y[repeated]), X)
+    assert_same_model(weighted, clone(model).fit(sparse.csr_array(X), y, sample_weight=weights), X)
+
+
+@quiet
+@pytest.mark.parametrize("model", MODELS)
+@given(seed=seeds, decay=st.floats(0.8, 0.999))
+def test_decay_counts_rows_not_batches_and_knows_weights(model, seed, decay):
+    X, y = problem(seed, rows=50)
+    rng = np.random.default_rng(seed)
+    ages = len(X) - 1 - np.arange(len(X))
+    model = clone(model)
+    by_hand = clone(model).fit(X, y, sample_weight=decay**ages)
+    model.set_params(decay=decay)
+    assert_same_model(by_hand, clone(model).fit(X, y), X)
+    streamed = clone(model)
+    for batch in cut(rng, len(X)):
+        streamed.partial_fit(X[batch], y[batch])
+    assert_same_model(by_hand, streamed, X)
+    weights = rng.integers(0, 3, len(X))
+    repeated = np.repeat(np.arange(len(X)), weights)
+    assert_same_model(clone(model).fit(X, y, sample_weight=weights), clone(model).fit(X[repeated], y[repeated]), X)
+
+
+@quiet
+@given(data=problems())
+def test_presets_are_one_criterion(data):
+    X, y = data
+    pairs = [
+        (SupervisedKampongMeasure(1, a=1), InterClassScatter(1)),
+        (SupervisedKampongMeasure(1, a=3), MaximumMarginCriterion(1)),
+        (MarginSubspace(1, epsilon=0), InterClassScatter(1)),
+        (MarginSubspace(1), MaximumMarginCriterion(1)),
+    ]
+    for first, second in pairs:
+        np.testing.assert_array_equal(first.fit(X, y).components_, second.fit(X, y).components_)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_fisher_without_a_ridge_is_scikit_learns_lda(load):
+    X, y = load(return_X_y=True)
+    lda = LinearDiscriminantAnalysis(solver="eigen").fit(X, y)
+    ours = FisherDiscriminant(ridge=0.0).fit(X, y)
+    rank = len(set(y)) - 1
+    theirs = lda.scalings_[:, :rank].T
+    signs = np.sign(np.einsum("pd,pd->p", theirs, ours.components_))
+    np.testing.assert_allclose(ours.components_, signs[:, None] * theirs, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(ours.criterion_ratio_, lda.explained_variance_ratio_[:rank], rtol=1e-9)
+    np.testing.assert_array_equal(ours.predict(X), lda.predict(X))
+    np.testing.assert_allclose(ours.predict_proba(X), lda.predict_proba(X), atol=1e-9)
+    scores = lda.decision_function(X)
+    np.testing.assert_allclose(np.diff(ours.decision_function(X)), np.diff(scores), rtol=1e-7, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Only one sample available")  # scikit-learn's word on classes of one row
+@given(data=problems())
+def test_fisher_without_a_ridge_is_scikit_learns_lda_on_any_data(data):
+    X, y = data
+    lda = LinearDiscriminantAnalysis(solver="eigen").fit(X, y)
+    ours = FisherDiscriminant(ridge=0.0).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), lda.predict_proba(X), atol=1e-8)
+    if len(set(y)) == 2:
+        np.testing.assert_allclose(ours.decision_function(X), lda.decision_function(X), rtol=1e-6, atol=1e-8)
+
+
+def test_fisher_with_a_ridge_is_lda_with_that_covariance():
+    X, y = load_digits(return_X_y=True)
+    ours = FisherDiscriminant().fit(X, y)
+    within = (
+        np.mean(
+            [
+                (X[y == k] - X[y == k].mean(axis=0)).T
+                @ (X[y == k] - X[y == k].mean(axis=0))
+                / np.mean(y == k)
+                * np.mean(y == k)
+                for k in range(10)
+            ],
+            axis=0,
+        )
+        * 10
+        / len(X)
+    )
+    assert ours.ridge_ == pytest.approx(np.trace(within) / len(X))
+    assert ours.score(X, y) > 0.95
+
+
+def test_nearest_mean_head_is_scikit_learns_nearest_centroid():
+    X, y = load_digits(return_X_y=True)
+    ours = InterClassScatter(head="nearest_mean").fit(X, y)
+    assert ours.head_ == "nearest_mean"
+    projected = ours.transform(X)
+    np.testing.assert_array_equal(ours.predict(X), NearestCentroid().fit(projected, y).predict(projected))
+
+
+def test_gaussian_head_is_lda_inside_the_subspace():
+    X, y = load_digits(return_X_y=True)
+    for model in (InterClassScatter(), InterClassScatter(4), MarginSubspace(3, epsilon=0.1)):
+        projected = model.fit(X, y).transform(X)
+        assert model.head_ == "gaussian"
+        inside = LinearDiscriminantAnalysis(solver="lsqr").fit(projected, y)
+        np.testing.assert_allclose(model.predict_proba(X), inside.predict_proba(projected), atol=1e-8)
+
+
+def test_the_head_falls_back_where_a_stream_keeps_no_scatter():
+    X, y = load_digits(return_X_y=True)
+    assert InterClassScatter().partial_fit(X, y).head_ == "nearest_mean"
+    assert InterClassScatter(head="gaussian").partial_fit(X, y).head_ == "gaussian"
+    assert MarginSubspace(epsilon=0.1).partial_fit(X, y).head_ == "gaussian"
+    model = InterClassScatter().fit(X, y)
+    assert model.head_ == "gaussian"
+    assert model.partial_fit(X, y).head_ == "nearest_mean"
+    wide = sparse.random_array((30, 9000), density=0.01, rng=0, format="csr")
+    with pytest.raises(
+        ValueError, match=r"head='gaussian' needs the within-class scatter.*9000 features.*limit is 8192"
+    ):
+        InterClassScatter(head="gaussian").partial_fit(wide, [0, 1] * 15)
+    gaussian = InterClassScatter(head="gaussian").fit(wide, [0, 1] * 15)
+    assert gaussian.head_ == "gaussian"
+    with pytest.raises(ValueError, match="out of date after partial_fit"):
+        gaussian.partial_fit(wide, [0, 1] * 15).predict(wide)
+
+
+def test_a_large_fit_measures_its_head_on_a_sample(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    full = InterClassScatter().fit(X, y)
+    monkeypatch.setattr(shared, "HEAD_ROWS", 1000)
+    sampled = InterClassScatter().fit(X, y)
+    np.testing.assert_array_equal(sampled.components_, full.components_)
+    exact, estimate = full._covariance(), sampled._covariance()
+    assert 0 < np.abs(exact - estimate).max() / np.abs(exact).max() < 0.1
+    np.testing.assert_array_equal(estimate, InterClassScatter().fit(X, y)._covariance())
+
+
+def test_transform_centres_and_inverts():
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(CriterionWarning, match="others lower it"):
+        model = MarginSubspace(13).fit(X, y)
+    points = model.transform(X)
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(model.inverse_transform(points), X, atol=1e-9)
+    np.testing.assert_allclose(points, (X - X.mean(axis=0)) @ model.components_.T, atol=1e-9)
+    fisher = FisherDiscriminant(ridge=0.5).fit(X, y)
+    points = fisher.transform(X)
+    back = fisher.inverse_transform(points)
+    np.testing.assert_allclose(fisher.transform(back), points, atol=1e-9)
+    np.testing.assert_allclose(sparse_transform(fisher, X), points, atol=1e-8)
+    with pytest.raises(ValueError, match=r"FisherDiscriminant.inverse_transform: X has 3 columns, expected 2"):
+        fisher.inverse_transform(np.ones((2, 3)))
+
+
+def sparse_transform(model, X):
+    return model.transform(sparse.csr_matrix(X))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+def test_float32_in_is_float32_out_within_its_rounding(form):
+    X, y = load_digits(return_X_y=True)
+    double = FisherDiscriminant().fit(X, y)
+    single = FisherDiscriminant().fit(form(X.astype(np.float32)), y)
+    points = single.transform(form(X.astype(np.float32)))
+    assert points.dtype == np.float32
+    assert single.inverse_transform(points).dtype == np.float32
+    assert double.transform(form(X)).dtype == np.float64
+    np.testing.assert_allclose(single.components_, double.components_, atol=1e-12)
+    np.testing.assert_allclose(points, double.transform(X), atol=2e-5 * np.abs(points).max())
+
+
+def test_the_solve_is_lazy_and_happens_once_a_state(monkeypatch):
+    calls = []
+    original = shared.solve
+    monkeypatch.setattr(shared, "solve", lambda *a, **k: calls.append(1) or original(*a, **k))
+    X, y = load_digits(return_X_y=True)
+    model = FisherDiscriminant()
+    for start in range(0, 1000, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100])
+    assert not calls
+    assert model.classes_.tolist() == list(range(10))
+    assert not calls
+    model.components_, model.eigenvalues_, model.transform(X), model.predict(X), model.score(X, y)
+    assert len(calls) == 1
+    model.partial_fit(X[:1], y[:1]).predict(X)
+    assert len(calls) == 2
+    FisherDiscriminant().fit(X, y).predict(X)
+    assert len(calls) == 3
+
+
+def test_auto_counts_the_fisher_ratios_above_epsilon():
+    X, y = load_wine(return_X_y=True)
+    ratios = FisherDiscriminant(ridge=0.0).fit(X, y).eigenvalues_
+    for epsilon in (0.5, ratios[1] * 0.99, ratios[1] * 1.01, ratios[0] * 0.99):
+        assert len(MarginSubspace(epsilon=epsilon).fit(X, y).components_) == np.count_nonzero(ratios > epsilon)
+
+
+def test_where_no_direction_raises_the_criterion_a_warning_says_what_would():
+    X, y = problem(3, classes=2, rows=200, features=3)
+    y = np.random.default_rng(0).permutation(y)
+    with pytest.warns(CriterionWarning, match="largest ratio of between-class to within-class variance is") as caught:
+        model = MarginSubspace().fit(X, y)
+    assert model.components_.shape == (1, 3)
+    assert model.eigenvalues_[0] < 0
+    np.testing.assert_array_equal(model.criterion_ratio_, [0.0])
+    text = str(caught[0].message)
+    epsilon = float(text.split("; epsilon=")[1].split(" ")[0])
+    ratio = FisherDiscriminant(ridge=0.0).fit(X, y).eigenvalues_[0]
+    assert f"{ratio:.4g}" in text
+    assert 0 < epsilon < ratio
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert MarginSubspace(epsilon=epsilon).fit(X, y).eigenvalues_[0] > 0
+    with pytest.warns(CriterionWarning, match="; a=1") as caught:
+        SupervisedKampongMeasure(a=3).fit(X, y)
+    a = float(str(caught[0].message).split("; a=")[1].split(" ")[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SupervisedKampongMeasure(a=a).fit(X, y)
+
+
+def test_more_directions_than_raise_the_criterion_warn_once_a_model():
+    X, y = load_iris(return_X_y=True)
+    model = MaximumMarginCriterion(3)
+    with pytest.warns(
+        CriterionWarning, match="1 of the 3 directions raise the margin criterion S_b − 1·S_w; the others"
+    ):
+        model.partial_fit(X, y).transform(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X, y).transform(X)
+    with pytest.warns(CriterionWarning, match="2 of the 4 directions raise .*; the others leave it as it is"):
+        InterClassScatter(4, solver="scatter").fit(X, y)
+    with pytest.raises(ValueError, match=r"at most 2 for 3 classes and 4 features, and n_components is 4.*'scatter'"):
+        InterClassScatter(4).fit(X, y)
+
+
+def test_classes_may_be_declared_and_may_come_later():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = FisherDiscriminant(ridge=0.0).partial_fit(
+        X[:100], names[:100], classes=["virginica", "setosa", "versicolor"]
+    )
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    assert model.class_counts_.tolist() == [50, 50, 0]
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (150, 3)
+    assert not probabilities[:, 2].any()
+    np.testing.assert_array_equal(model.class_means_[2], model.mean_)
+    model.partial_fit(X[100:], names[100:])
+    assert_same_model(model, FisherDiscriminant(ridge=0.0).fit(X, names), X)
+    model.partial_fit(X[:5], ["unknown"] * 5)
+    assert "unknown" in model.classes_
+
+
+@quiet
+def test_multilabel_targets():
+    X, Y = make_multilabel_classification(400, 15, n_classes=4, random_state=0)
+    for model in (FisherDiscriminant(), InterClassScatter(), MarginSubspace(2, epsilon=0.1, head="nearest_mean")):
+        dense = clone(model).fit(X, Y)
+        held = clone(model).fit(sparse.csr_array(X), sparse.csr_array(Y))
+        np.testing.assert_allclose(dense.decision_function(X), held.decision_function(sparse.csr_array(X)), atol=1e-8)
+        assert dense.predict(X).shape == Y.shape
+        np.testing.assert_array_equal(dense.predict(X), dense.predict_proba(X) > 0.5)
+        accuracy = (dense.predict(X) == Y).mean()
+        assert accuracy > max(Y.mean(), 1 - Y.mean()) + 0.05
+    always = np.hstack([Y, np.ones((400, 1), dtype=int), np.zeros((400, 1), dtype=int)])
+    predicted = FisherDiscriminant().fit(X, always).predict(X)
+    assert predicted[:, 4].all()
+    assert not predicted[:, 5].any()
+
+
+def test_multilabel_log_odds_are_two_gaussians_a_label():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 3))
+    Y = (X @ rng.standard_normal((3, 2)) + 0.3 * rng.standard_normal((300, 2)) > 0).astype(int)
+    model = FisherDiscriminant(1).fit(X, Y)
+    points = model.transform(X)[:, 0]
+    within = sum(((points[Y[:, k] == 1] - points[Y[:, k] == 1].mean()) ** 2).sum() for k in range(2)) / Y.sum()
+    for k in range(2):
+        inside, outside = points[Y[:, k] == 1].mean(), points[Y[:, k] == 0].mean()
+        prior = Y[:, k].mean()
+        odds = ((points - outside) ** 2 - (points - inside) ** 2) / (2 * within) + np.log(prior / (1 - prior))
+        np.testing.assert_allclose(model.decision_function(X)[:, k], odds, atol=1e-9)
+
+
+def test_a_class_of_one_sample_and_a_single_feature():
+    X, y = load_iris(return_X_y=True)
+    single = FisherDiscriminant(ridge=0.0).fit(X[:101], y[:101])
+    assert single.class_counts_.tolist() == [50, 50, 1]
+    np.testing.assert_allclose(single.class_means_[2], X[100])
+    narrow = MaximumMarginCriterion().fit(X[:, 2:3], y)
+    np.testing.assert_array_equal(narrow.components_, [[1.0]])
+    assert narrow.score(X[:, 2:3], y) > 0.9
+    points = FisherDiscriminant().fit(np.eye(3), [0, 1, 2])
+    assert points.predict(np.eye(3)).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="S_w is zero, every class is a single point, and ridge is 0"):
+        FisherDiscriminant(ridge=0).fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_bad_rows_and_labels_are_refused(model, method):
+    X, y = load_iris(return_X_y=True)
+    bad = X.copy()
+    bad[3, 1] = np.nan
+
+    def call(rows, labels, **extra):
+        return getattr(clone(model), method)(rows, labels, **extra)
+
+    for rows, labels, extra, match in [
+        (bad, y, {}, "Input X contains NaN"),
+        (np.where(np.isnan(bad), np.inf, bad), y, {}, "Input X contains infinity"),
+        (sparse.csr_array(bad), y, {}, "Input X contains NaN"),
+        (X, None, {}, "requires y to be passed, but the target y is None"),
+        (X, y[:-1], {}, "inconsistent numbers of samples"),
+        (X, X[:, 0], {}, "Unknown label type: continuous"),
+        (X, np.where(y == 2, np.nan, y), {}, "Input y contains NaN"),
+        (X, np.where(y == 2, None, y.astype(object)), {}, "y contains None|contains None|Input y contains NaN|label"),
+        (X[:0], y[:0], {}, r"Found array with 0 sample\(s\)"),
+        (X[0], y[0], {}, "Expected 2D array"),
+        (X, y, {"sample_weight": -np.ones(150)}, "negative weight -1. Weights are counts: give numbers ≥ 0"),
+        (X, y, {"sample_weight": np.full(150, np.nan)}, "sample_weight contains NaN or infinity"),
+        (X, y, {"sample_weight": np.ones(3)}, r"sample_weight has shape \(3,\), but X has 150 rows"),
+        (
+            X,
+            np.eye(3)[y] * 2,
+            {},
+            "a multi-label target is a matrix of 0 and 1|Unknown label type|multiclass-multioutput",
+        ),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=match):
+            call(rows, labels, **extra)
+
+
+@quiet
+@pytest.mark.parametrize("model", MODELS)
+def test_one_class_is_refused_where_a_result_is_read(model):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"at least 2 classes; so far there is 1 class: \[0\]"):
+        clone(model).fit(X[:50], y[:50])
+    stream = clone(model).partial_fit(X[:50], y[:50])
+    assert stream.classes_.tolist() == [0]
+    with pytest.raises(NotFittedError, match="Go on with rows of another class"):
+        stream.transform(X)
+    assert not hasattr(stream, "components_")
+    assert stream.partial_fit(X[50:], y[50:]).transform(X).shape[0] == 150
+
+
+def test_all_zero_weights():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"FisherDiscriminant.fit: all sample weights are zero"):
+        FisherDiscriminant().fit(X, y, sample_weight=np.zeros(150))
+    model = FisherDiscriminant().fit(X, y)
+    before = model.predict_proba(X)
+    model.partial_fit(X, y, sample_weight=np.zeros(150))
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.n_samples_seen_ == 150
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (MarginSubspace(5), "MarginSubspace: n_components=5, but X has 4 features. Ask for at most 4"),
+        (MarginSubspace(0), "n_components must be a whole number ≥ 1, 'auto' or None, got 0"),
+        (MarginSubspace(1.5), "n_components must be a whole number ≥ 1, 'auto' or None, got 1.5"),
+        (MarginSubspace("all"), "n_components must be a whole number ≥ 1, 'auto' or None, got 'all'"),
+        (
+            MarginSubspace(epsilon=-1),
+            "MarginSubspace: epsilon must be a number in .*, got -1. 0 weighs the class means",
+        ),
+        (MarginSubspace(epsilon="big"), "MarginSubspace: epsilon must be a number"),
+        (MarginSubspace(decay=0), "MarginSubspace: decay must be a number in .*, got 0. 1 forgets nothing"),
+        (MarginSubspace(decay=1.1), "MarginSubspace: decay must be a number in"),
+        (MarginSubspace(head="softmax"), "head must be one of 'auto', 'gaussian', 'nearest_mean', got 'softmax'"),
+        (MarginSubspace(solver="exact"), r"solver must be 'auto' or one of \['gram', 'scatter'"),
+        (MarginSubspace(solver="gram"), "'gram' knows the class means only"),
+        (SupervisedKampongMeasure(a=0.5), "SupervisedKampongMeasure: a must be a number .*, got 0.5"),
+        (FisherDiscriminant(ridge=-1), "FisherDiscriminant: ridge must be a number .*, got -1. Use 'auto'"),
+        (FisherDiscriminant(3), "at most 2 directions for 3 classes, and n_components is 3"),
+    ],
+)
+def test_bad_parameters_are_named(model, match):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=match):
+        model.fit(X, y)
+
+
+def test_a_stream_keeps_its_width_and_form():
+    X, y = load_iris(return_X_y=True)
+    model = FisherDiscriminant().partial_fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but FisherDiscriminant is expecting 4 features"):
+        model.partial_fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="X has 3 features, but FisherDiscriminant is expecting 4 features"):
+        model.transform(X[:, :3])
+    with pytest.raises(ValueError, match="one label a row before, an indicator matrix now"):
+        model.partial_fit(X, np.eye(3, dtype=int)[y])
+    with pytest.raises(ValueError, match="label 'a', a string, beside labels such as 0, a number"):
+        model.partial_fit(X, ["a"] * 150)
+    assert model.n_samples_seen_ == 150
+
+
+def test_merge_refuses_what_does_not_fit():
+    X, y = load_iris(return_X_y=True)
+    model = MarginSubspace(1, epsilon=0.5).fit(X, y)
+    with pytest.raises(ValueError, match=r"MarginSubspace.merge: the parameters differ: epsilon=0.5 and epsilon=0.2"):
+        model.merge(MarginSubspace(1, epsilon=0.2).fit(X, y))
+    with pytest.raises(ValueError, match="one has 4 features, the other 3"):
+        model.merge(MarginSubspace(1, epsilon=0.5).fit(X[:, :3], y))
+    with pytest.raises(
+        TypeError, match=r"MarginSubspace\.merge needs another MarginSubspace, got MaximumMarginCriterion"
+    ):
+        model.merge(MaximumMarginCriterion(1).fit(X, y))
+    with pytest.raises(NotFittedError):
+        model.merge(MarginSubspace(1, epsilon=0.5))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    named = MarginSubspace(1, epsilon=0.5).fit(frame, y)
+    with pytest.raises(ValueError, match="the feature names differ"):
+        named.merge(MarginSubspace(1, epsilon=0.5).fit(frame[list("dcba")].set_axis(list("dcba"), axis=1), y))
+    both = named.merge(named)
+    assert both.n_samples_seen_ == 300
+    assert both.transform(frame).shape == (150, 1)
+
+
+def test_it_lives_in_a_pipeline_with_names_and_frames():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    pipe = make_pipeline(StandardScaler(), FisherDiscriminant(), GaussianNB())
+    assert cross_val_score(pipe, X, y, cv=5).mean() > 0.95
+    model = FisherDiscriminant().set_output(transform="pandas").fit(X, y)
+    frame = model.transform(X)
+    assert list(frame.columns) == ["fisherdiscriminant0", "fisherdiscriminant1"]
+    np.testing.assert_array_equal(model.get_feature_names_out(), frame.columns)
+
+
+def test_a_pickled_stream_goes_on():
+    X, y = load_digits(return_X_y=True)
+    model = FisherDiscriminant().partial_fit(X[:900], y[:900])
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        copy.partial_fit(X[900:], y[900:]).components_, model.partial_fit(X[900:], y[900:]).components_
+    )
+
+
+def test_no_d_by_d_array_for_wide_rows():
+    import tracemalloc
+
+    X = sparse.random_array((200, 200_000), density=1e-3, rng=0, format="csr")
+    y = np.arange(200) % 4
+    InterClassScatter().fit(X[:50], y[:50])
+    tracemalloc.start()
+    InterClassScatter().fit(X, y).transform(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 4 * 200_000 * 8  # a few blocks of class means; d × d would be 320 GB
+    with pytest.raises(ValueError, match=r"would keep a 200000 × 200000 matrix \(298.0 GiB\).*Use epsilon=0"):
+        MaximumMarginCriterion().fit(X, y)
