@@ -209,6 +209,7 @@ def test_a_large_fit_measures_its_head_on_a_sample(monkeypatch):
     X, y = load_digits(return_X_y=True)
     full = InterClassScatter().fit(X, y)
     monkeypatch.setattr(shared, "HEAD_ROWS", 1000)
+    monkeypatch.setattr(shared, "HEAD_ROWS_PER_DIRECTION", 1)
     sampled = InterClassScatter().fit(X, y)
     np.testing.assert_array_equal(sampled.components_, full.components_)
     exact, estimate = full._covariance(), sampled._covariance()

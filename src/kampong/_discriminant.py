@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kampong.statistics import ClassMeans
 
 
-HEAD_ROWS = 2**16
+HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**14, 200
 """Rows on which `fit` measures the covariance of the Gaussian head where no scatter is kept: good to about 1 %."""
 
 
@@ -373,9 +373,9 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
 
     def _measure_covariance(self, X: Rows, y: Any, weights: Float | None) -> Float:
         """Return W S_w Wᵀ from rows in hand, where the statistics do not hold S_w: all of them, or a large sample."""
-        rows = None
-        if X.shape[0] > HEAD_ROWS:
-            rows = np.sort(np.random.default_rng(0).choice(X.shape[0], HEAD_ROWS, replace=False))
+        rows, enough = None, max(HEAD_ROWS, HEAD_ROWS_PER_DIRECTION * len(self.components_))
+        if X.shape[0] > enough:
+            rows = np.sort(np.random.default_rng(0).choice(X.shape[0], enough, replace=False))
             y, weights = y[rows], None if weights is None else weights[rows]
         points = project(X, self.components_, self.mean_, rows)
         return ClassScatter(points.shape[1]).update(points, y, weights).within_scatter()

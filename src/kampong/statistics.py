@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import blas
 
 from kampong._linalg import blocks, compiled, run, split
 from kampong._validation import (
@@ -401,12 +400,11 @@ class ClassScatter(ClassMeans):
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
-        # Fortran order and the upper triangle alone are what the BLAS update writes in place.
-        self._scatter: Float = np.zeros((self.n_features, self.n_features), order="F")
+        self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only its lower triangle is kept up
 
     def within_scatter(self) -> Float:
         """Return S_w, (d, d), symmetric."""
-        matrix = self._scatter.T / self.total
+        matrix = self._scatter / self.total
         _mirror(matrix)
         return matrix
 
@@ -418,31 +416,24 @@ class ClassScatter(ClassMeans):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the whole state as arrays: no objects, nothing to unpickle."""
-        return {**super().to_arrays(), "scatter": np.tril(self._scatter.T)}
+        return {**super().to_arrays(), "scatter": np.tril(self._scatter)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the statistics that `to_arrays` wrote."""
         result = super().from_arrays(arrays)
-        result._scatter = np.array(arrays["scatter"], dtype=np.float64, order="C").T
+        result._scatter = np.array(arrays["scatter"], dtype=np.float64, order="C")
         return result
 
     def _triangle(self) -> Float:
-        return self._scatter.T
-
-    def _add_rows(self, rows: Float, sign: float = 1.0) -> None:
-        """Add ± the squares of rows to the scatter, in place."""
-        if len(rows):
-            result = blas.dsyrk(sign, np.ascontiguousarray(rows).T, beta=1.0, c=self._scatter, overwrite_c=1)
-            if result is not self._scatter:  # f2py made a copy
-                self._scatter[...] = result
+        return self._scatter
 
     def _join(self, other: ClassScatter, joined: Float) -> None:
         self._scatter += other._scatter
-        self._add_rows(joined)
+        self._scatter += joined.T @ joined
 
     def _spread(self, X: Rows, members: Members, batch: Batch, joined: Float) -> None:
-        self._add_rows(joined)
+        self._scatter += joined.T @ joined
         local = np.zeros(int(batch.classes[-1]) + 1 if len(batch.classes) else 0, dtype=np.int64)
         local[batch.classes] = np.arange(len(batch.classes))
         members = Members(members.rows, local[members.codes], members.weights, members.n_rows)
@@ -454,14 +445,15 @@ class ClassScatter(ClassMeans):
             self._spread_dense(X, members, batch.means)
             return
         threads = 4 if matrix.nnz > 2**16 else 1
-        arguments = (matrix.indptr, matrix.indices, matrix.data, members.rows, members.weights, self._scatter.T)
+        arguments = (matrix.indptr, matrix.indices, matrix.data, members.rows, members.weights, self._scatter)
         run(_add_pairs, [(*arguments, part, threads) for part in range(threads)])
-        self._add_rows(np.sqrt(batch.counts)[:, None] * (batch.means - shift), sign=-1.0)
+        offset = np.sqrt(batch.counts)[:, None] * (batch.means - shift)
+        self._scatter -= offset.T @ offset
 
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
         d = self.n_features
-        target = max(512 * 8 * d, 8 * 2**20)
-        buffer = np.empty((0, d))
+        target = max(1024 * 8 * d, 32 * 2**20)
+        buffer, product = np.empty((0, d)), np.empty((d, d))
         for part in blocks(len(members.rows), 8 * d, target=target):
             rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
             block = X[rows[0] : rows[-1] + 1]
@@ -469,9 +461,8 @@ class ClassScatter(ClassMeans):
             if len(buffer) < len(rows):
                 buffer = np.empty((len(rows), d))
             centred = buffer[: len(rows)]
-            pieces = split(len(rows), 2 if block.size > 2**16 else 1)
-            run(_centre, [(block, rows - rows[0], codes, weights, means, centred, a, b) for a, b in pieces])
-            self._add_rows(centred)
+            _centre(block, rows - rows[0], codes, weights, means, centred)
+            self._scatter += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
 
 
 def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, Float]:
@@ -630,10 +621,8 @@ def _centre(
     weights: Float,
     means: Float,
     out: Float,
-    start: int,
-    stop: int,
 ) -> None:
-    for p in range(start, stop):
+    for p in range(len(rows)):
         i, k, root = rows[p], codes[p], np.sqrt(weights[p])
         for j in range(X.shape[1]):
             out[p, j] = root * (X[i, j] - means[k, j])

@@ -49,7 +49,7 @@ class MarginSubspace(DiscriminantSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 65,536 of them).
+        (it measures the covariance on a sample of 16,384 of them or more).
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class InterClassScatter(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 65,536 of them).
+        (it measures the covariance on a sample of 16,384 of them or more).
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class MaximumMarginCriterion(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 65,536 of them).
+        (it measures the covariance on a sample of 16,384 of them or more).
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class SupervisedKampongMeasure(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 65,536 of them).
+        (it measures the covariance on a sample of 16,384 of them or more).
 
     Attributes
     ----------
@@ -393,7 +393,7 @@ class FisherDiscriminant(DiscriminantSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 65,536 of them).
+        (it measures the covariance on a sample of 16,384 of them or more).
 
     Attributes
     ----------
