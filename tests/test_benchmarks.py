@@ -20,3 +20,10 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
     printed = capsys.readouterr().out
     for title in ("sparse:", "wide:", "dense:", "growth:", "memory of partial_fit", "small batches:"):
         assert title in printed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_recursion_benchmarks_run(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT))
+    importlib.import_module("benchmarks.recursions").main(shrink=100)
+    assert "sparse rows/s" in capsys.readouterr().out

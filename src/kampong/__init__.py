@@ -1,6 +1,8 @@
 """The few directions that tell labelled classes apart: online, exact, mergeable, dense or sparse."""
 
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.features import InformationGain
+from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
 from kampong.solvers import solve
 from kampong.statistics import ClassMeans, ClassScatter
 from kampong.subspace import (
@@ -14,13 +16,16 @@ from kampong.subspace import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "CandidCovarianceFreePCA",
     "ClassMeans",
     "ClassScatter",
     "CriterionWarning",
     "FisherCriterion",
     "FisherDiscriminant",
+    "InformationGain",
     "InterClassScatter",
     "MarginCriterion",
+    "MarginRecursion",
     "MarginSubspace",
     "MaximumMarginCriterion",
     "SupervisedKampongMeasure",
