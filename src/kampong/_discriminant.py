@@ -22,15 +22,15 @@ from kampong._validation import (
 )
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
 from kampong.heads import class_head, label_head
+from kampong.rows import ClassRows
 from kampong.solvers import choose, classes_seen, scatter, solve
-from kampong.statistics import ClassScatter
+from kampong.statistics import ClassMeans, ClassScatter
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Rows
     from kampong.criterion import Criterion
     from kampong.heads import LinearHead
     from kampong.solvers import Subspace
-    from kampong.statistics import ClassMeans
 
 
 HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**14, 200
@@ -50,6 +50,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
     head: Any
     n_features_in_: int
     feature_names_in_: np.ndarray
+    _statistics: ClassMeans
+    _results: dict[str, Any]
+    _said: bool
+    _rows_gone: bool
 
     # What a subclass says.
 
@@ -82,13 +86,15 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             This estimator.
         """
         X, y = validate_batch(self, X, y, reset=True)
-        self._start(X.shape[1])
+        self._start(X.shape[1], in_hand=True)
         weights = self._learn(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
         self._solve()
         if self.head != "nearest_mean" and not isinstance(self._statistics, ClassScatter):
             self._results["covariance"] = self._measure_covariance(X, y, weights)
+        if isinstance(self._statistics, ClassRows):
+            self._statistics, self._rows_gone = self._statistics.without_rows(), True
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -113,7 +119,12 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         reset = not hasattr(self, "_statistics")
         X, y = validate_batch(self, X, y, reset=reset)
         if reset:
-            self._start(X.shape[1], streaming=True)
+            self._start(X.shape[1], in_hand=False)
+        elif self._rows_gone:
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit: this model was fitted with the rows at hand (solver='resolvent'), "
+                "and they are gone. Fit all rows again, or start a stream with partial_fit."
+            )
         if classes is not None:
             self._statistics.declare(classes)
         self._learn(X, y, sample_weight)
@@ -137,6 +148,11 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
         for model in (self, other):
             check_is_fitted(model)
+        if self._rows_gone or other._rows_gone:
+            raise ValueError(
+                f"{name}.merge: a model fitted with the rows at hand (solver='resolvent') holds too little to merge. "
+                "Fit the rows of both together, or use solver='scatter' up to its width."
+            )
         mine, theirs = _parameters(self), _parameters(other)
         differing = [f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
         if differing:
@@ -155,7 +171,7 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             result.feature_names_in_ = names[0]
         result._statistics = self._statistics.merge(other._statistics)
         result._results = {}
-        result._said = False
+        result._said = result._rows_gone = False
         return result
 
     # Reading.
@@ -327,7 +343,7 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
 
     # How.
 
-    def _start(self, n_features: int, *, streaming: bool = False) -> None:
+    def _start(self, n_features: int, *, in_hand: bool) -> None:
         """Check the parameters and lay out empty statistics."""
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
@@ -337,17 +353,17 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             raise ValueError(
                 f"{name}: n_components={wanted}, but X has {n_features} features. Ask for at most {n_features}."
             )
-        statistics = choose(self._criterion(None), n_features, self.solver).STATISTICS
-        if self.head == "gaussian" and n_features <= scatter.WIDEST:
+        statistics = choose(self._criterion(None), n_features, self.solver, in_hand=in_hand).STATISTICS
+        if self.head == "gaussian" and statistics is ClassMeans and n_features <= scatter.WIDEST:
             statistics = ClassScatter
-        elif self.head == "gaussian" and streaming:
+        elif self.head == "gaussian" and not in_hand:
             raise ValueError(
                 f"{name}: head='gaussian' needs the within-class scatter, which a stream of {n_features} features "
                 f"does not keep (the limit is {scatter.WIDEST}). Use head='auto' or fit all rows at once."
             )
-        self._statistics: ClassMeans = statistics(n_features)
-        self._results: dict[str, Any] = {}
-        self._said = False
+        self._statistics = statistics(n_features)
+        self._results = {}
+        self._said = self._rows_gone = False
 
     def _wanted(self) -> int | None:
         """Return the number of directions asked for, None for as many as raise the criterion."""

@@ -7,7 +7,7 @@ so data far from the origin keep their digits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -83,6 +83,9 @@ class ClassMeans:
     ([2.0, 1.0], [1.0, 1.0])
     """
 
+    holds_within: ClassVar[bool] = False
+    """Whether `within_times` can answer."""
+
     def __init__(self, n_features: int) -> None:
         self.n_features = int(n_features)
         self.n_samples = 0
@@ -155,6 +158,10 @@ class ClassMeans:
         means -= self.mean
         means *= np.sqrt(counts / counts.sum())[:, None]
         return means
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block, where it is known."""
+        raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
 
     # What a stream does.
 
@@ -398,6 +405,8 @@ class ClassScatter(ClassMeans):
            [2., 2.]])
     """
 
+    holds_within = True
+
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only its lower triangle is kept up
@@ -407,6 +416,11 @@ class ClassScatter(ClassMeans):
         matrix = self._scatter / self.total
         _mirror(matrix)
         return matrix
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block."""
+        product: Float = self.within_scatter() @ block
+        return product
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""

@@ -40,9 +40,10 @@ class MarginSubspace(DiscriminantSubspace):
         says how many of them lower the criterion.
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
-    solver : {"auto", "gram", "scatter"}
+    solver : {"auto", "gram", "scatter", "resolvent"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features). "auto" takes "gram" where it can.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
+        takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
@@ -134,9 +135,10 @@ class InterClassScatter(MarginSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features with solver="scatter"; a warning
         says how many of them lower the criterion.
-    solver : {"auto", "gram", "scatter"}
+    solver : {"auto", "gram", "scatter", "resolvent"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features). "auto" takes "gram" where it can.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
+        takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
@@ -211,9 +213,10 @@ class MaximumMarginCriterion(MarginSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features; a warning
         says how many of them lower the criterion.
-    solver : {"auto", "gram", "scatter"}
+    solver : {"auto", "gram", "scatter", "resolvent"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features). "auto" takes "gram" where it can.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
+        takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
@@ -294,9 +297,10 @@ class SupervisedKampongMeasure(MarginSubspace):
         says how many of them lower the criterion.
     a : float
         The weight a ≥ 1 of the pull of a row towards the mean of its own class.
-    solver : {"auto", "gram", "scatter"}
+    solver : {"auto", "gram", "scatter", "resolvent"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features). "auto" takes "gram" where it can.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
+        takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
@@ -385,8 +389,9 @@ class FisherDiscriminant(DiscriminantSubspace):
     ridge : float or "auto"
         The ridge ρ ≥ 0, in the squared units of the features. "auto" is tr(S_w)/n, the within-class variance of a row
         over the weight of the rows: it fades as the data grow.
-    solver : {"auto", "scatter"}
-        "scatter" works from a d × d matrix, up to 8192 features; "gram", which knows class means only, refuses.
+    solver : {"auto", "scatter", "resolvent"}
+        "scatter" works from a d × d matrix, up to 8192 features; "resolvent" from products with the rows, at any width,
+        in `fit` only. "auto" takes "scatter" where it fits.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.

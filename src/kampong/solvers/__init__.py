@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kampong.criterion import MarginCriterion
-from kampong.solvers import gram, scatter
+from kampong.solvers import gram, resolvent, scatter
 from kampong.solvers._base import Subspace, classes_seen
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve"]
 
-SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter)}
+SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter, resolvent)}
 
 
-def choose(criterion: Criterion, n_features: int, solver: str = "auto") -> Solver:
+def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:
     """Return the solver for a criterion at a width, before any data is summarised.
 
     Parameters
@@ -31,6 +31,8 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto") -> Solve
         The width of the rows.
     solver : str
         A name in `SOLVERS`, or "auto".
+    in_hand : bool
+        Whether all rows are at hand, or come as a stream.
 
     Returns
     -------
@@ -40,12 +42,21 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto") -> Solve
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
     from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0
-    name = solver if solver != "auto" else gram.NAME if from_means else scatter.NAME
-    if name == scatter.NAME and n_features > scatter.WIDEST:
+    narrow = n_features <= scatter.WIDEST
+    name = solver
+    if solver == "auto":
+        name = gram.NAME if from_means else resolvent.NAME if in_hand and not narrow else scatter.NAME
+    if name == resolvent.NAME and not in_hand:
+        raise ValueError(
+            "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='scatter' up "
+            f"to {scatter.WIDEST} features."
+        )
+    if name == scatter.NAME and not narrow:
         raise ValueError(
             f"solver='scatter' would keep a {n_features} × {n_features} matrix ({8 * n_features**2 / 2**30:.1f} GiB); "
-            f"its limit is {scatter.WIDEST} features. Use epsilon=0 (InterClassScatter), which needs the class means "
-            "only, or reduce the width first, for instance with sklearn.feature_selection.SelectKBest."
+            f"its limit is {scatter.WIDEST} features. Use fit, which has the rows at hand (solver='resolvent'), "
+            "epsilon=0 (InterClassScatter), which needs the class means only, or reduce the width first, for instance "
+            "with kampong.InformationGain."
         )
     return SOLVERS[name]
 

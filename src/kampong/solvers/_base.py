@@ -31,6 +31,8 @@ class Subspace:
         Who found them.
     n_dropped : int
         Directions left out because S_w vanishes there (Fisher's criterion without a ridge only).
+    n_steps : int
+        Products with S_w taken by an iterative solver.
     """
 
     components: Float
@@ -39,6 +41,7 @@ class Subspace:
     n_positive: int
     solver: str
     n_dropped: int = 0
+    n_steps: int = 0
 
 
 class Solver(Protocol):

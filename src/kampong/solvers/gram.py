@@ -58,14 +58,14 @@ def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None
     Subspace
         Orthonormal rows.
     """
-    singular, rows = _right_singular(statistics.between_factor(), n_components)
+    singular, rows = right_singular(statistics.between_factor(), n_components)
     values = singular**2
     n_positive = int(np.count_nonzero(singular > ZERO * singular[0])) if singular[0] > 0 else 0
     kept = keep(n_components, n_positive)
     return Subspace(fix_signs(rows[:kept]), values[:kept], float(values.sum()), n_positive, NAME)
 
 
-def _right_singular(factor: Float, n_components: int | None) -> tuple[Float, Float]:
+def right_singular(factor: Float, n_components: int | None) -> tuple[Float, Float]:
     """Return all singular values and the right singular vectors, as rows, of those that may be kept."""
     squares, left = linalg.eigh(factor @ factor.T, check_finite=False)
     singular, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
