@@ -28,7 +28,7 @@ def main() -> None:
     for axes, title, model in zip(
         panels,
         ("PCA keeps the variance", "kampong keeps the classes apart"),
-        (PCA(2), FisherDiscriminant(2, ridge=0)),
+        (PCA(2), FisherDiscriminant(2)),
         strict=True,
     ):
         accuracy = cross_val_score(make_pipeline(model, KNeighborsClassifier(5)), X, y, cv=5).mean()

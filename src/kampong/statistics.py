@@ -417,6 +417,11 @@ class ClassScatter(ClassMeans):
         _mirror(matrix)
         return matrix
 
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w: the within-class variance of each feature."""
+        variances: Float = self._scatter.diagonal() / self.total
+        return variances
+
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block."""
         product: Float = self.within_scatter() @ block

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kampong._discriminant import DiscriminantSubspace, _below
 from kampong._validation import check_number
 from kampong.criterion import FisherCriterion, MarginCriterion
+from kampong.statistics import ClassScatter
 
 if TYPE_CHECKING:
     from kampong.criterion import Criterion
@@ -387,8 +390,9 @@ class FisherDiscriminant(DiscriminantSubspace):
     n_components : int or None
         How many directions, at most one less than there are classes; None for all of those.
     ridge : float or "auto"
-        The ridge ρ ≥ 0, in the squared units of the features. "auto" is tr(S_w)/n, the within-class variance of a row
-        over the weight of the rows: it fades as the data grow.
+        The ridge ρ ≥ 0, in the squared units of the features. "auto" is d/n times the lower quartile of the
+        within-class variances of the d features, n the weight of the rows: it fades as the data grow, and a feature of
+        large units does not drown the others. Where no scatter is kept (solver "resolvent") it is tr(S_w)/n.
     solver : {"auto", "scatter", "resolvent"}
         "scatter" works from a d × d matrix, up to 8192 features; "resolvent" from products with the rows, at any width,
         in `fit` only. "auto" takes "scatter" where it fits.
@@ -476,11 +480,14 @@ class FisherDiscriminant(DiscriminantSubspace):
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         if not (isinstance(self.ridge, str) and self.ridge == "auto"):
-            name, step = type(self).__name__, "Use 'auto' for tr(S_w)/n."
+            name, step = type(self).__name__, "Use 'auto' to have it chosen."
             return FisherCriterion(check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step))
         if statistics is None:
             return FisherCriterion(0.0)
         spread = statistics.within_trace
         if spread == 0:  # every class is a single point: any ridge gives the same directions
             spread = float((statistics.between_factor() ** 2).sum())
+        elif isinstance(statistics, ClassScatter):
+            variances = statistics.within_variances()
+            spread = statistics.n_features * float(np.percentile(variances[variances > 0], 25))
         return FisherCriterion(spread / statistics.total)
