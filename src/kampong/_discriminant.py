@@ -354,9 +354,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
                 f"{name}: n_components={wanted}, but X has {n_features} features. Ask for at most {n_features}."
             )
         statistics = choose(self._criterion(None), n_features, self.solver, in_hand=in_hand).STATISTICS
-        if self.head == "gaussian" and statistics is ClassMeans and n_features <= scatter.WIDEST:
+        means_only = self.head == "gaussian" and statistics is ClassMeans
+        if means_only and n_features <= scatter.WIDEST:
             statistics = ClassScatter
-        elif self.head == "gaussian" and not in_hand:
+        elif means_only and not in_hand:
             raise ValueError(
                 f"{name}: head='gaussian' needs the within-class scatter, which a stream of {n_features} features "
                 f"does not keep (the limit is {scatter.WIDEST}). Use head='auto' or fit all rows at once."
