@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy import sparse
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -16,6 +17,17 @@ def problem(seed, *, classes=3, rows=40, features=5):
     means = 2.0 * rng.standard_normal((classes, features))
     mixing = rng.standard_normal((features, features)) + 2.0 * np.eye(features)
     return means[y] + rng.standard_normal((rows, features)) @ mixing.T, y
+
+
+def sparse_rows(shape, density, rng):
+    """Return random CSR rows; scipy's own generator takes its seed under different names in different versions."""
+    rng = np.random.default_rng(rng)
+    count = round(density * shape[0] * shape[1])
+    cells = rng.choice(shape[0] * shape[1], count, replace=False) if shape[0] * shape[1] < 10**7 else None
+    if cells is None:
+        cells = np.unique(rng.integers(0, shape[0] * shape[1], count))
+    values = rng.random(len(cells))
+    return sparse.csr_array((values, (cells // shape[1], cells % shape[1])), shape=shape)
 
 
 @st.composite

@@ -23,7 +23,11 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_recursion_benchmarks_run(monkeypatch, capsys):
+def test_other_benchmarks_run(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT))
     importlib.import_module("benchmarks.recursions").main(shrink=100)
-    assert "sparse rows/s" in capsys.readouterr().out
+    importlib.import_module("benchmarks.ridge").main(shrink=100)
+    importlib.import_module("benchmarks.wide").main(shrink=400)
+    printed = capsys.readouterr().out
+    for title in ("sparse rows/s", "best of grid", "one pass"):
+        assert title in printed

@@ -19,7 +19,7 @@ from kampong import (
 )
 from kampong.rows import ClassRows
 from kampong.solvers import resolvent
-from problems import problem, problems, seeds
+from problems import problem, problems, seeds, sparse_rows
 from reference_linear import largest_angle
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
@@ -115,8 +115,8 @@ def test_where_the_class_means_mislead_the_resolvent_does_not(seed):
 def test_fit_takes_the_resolvent_where_no_scatter_fits():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 4, 600)
-    topics = sparse.random_array((4, 9000), density=0.01, rng=rng).toarray()
-    X = sparse.random_array((600, 9000), density=0.01, rng=rng, format="csr")
+    topics = sparse_rows((4, 9000), 0.01, rng).toarray()
+    X = sparse_rows((600, 9000), 0.01, rng)
     X = sparse.csr_array(X + sparse.csr_array((rng.random((600, 9000)) < 0.2) * topics[y]))
     for model in (FisherDiscriminant(), MaximumMarginCriterion(3), MarginSubspace(3, epsilon=0.1)):
         model.fit(X[:400], y[:400])
@@ -128,8 +128,8 @@ def test_fit_takes_the_resolvent_where_no_scatter_fits():
             model.partial_fit(X, y)
         with pytest.raises(ValueError, match="holds too little to merge"):
             model.merge(model)
-    with pytest.raises(ValueError, match=r"its limit is 8192 features. Use fit, which has the rows at hand"):
-        FisherDiscriminant().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"its limit is 8192 features. Use solver='auto', which takes products"):
+        FisherDiscriminant(solver="scatter").partial_fit(X, y)
     with pytest.raises(ValueError, match="'resolvent' needs all rows at hand, and a stream passes them by"):
         FisherDiscriminant(solver="resolvent").partial_fit(X[:, :50], y)
 
@@ -163,7 +163,7 @@ def test_what_the_resolvent_cannot_do_it_says():
 def test_no_more_than_a_few_blocks_of_memory():
     import tracemalloc
 
-    X = sparse.random_array((2000, 100_000), density=1e-4, rng=0, format="csr")
+    X = sparse_rows((2000, 100_000), 1e-4, 0)
     y = np.arange(2000) % 4
     FisherDiscriminant(solver="resolvent").fit(X[:100], y[:100])
     tracemalloc.start()

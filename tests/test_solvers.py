@@ -201,7 +201,9 @@ def test_a_solver_that_cannot_serve_says_who_can():
         solve(FisherCriterion(1.0), ClassScatter(4).update(X, y), 3)
     with pytest.raises(ValueError, match=r"at most 4 directions for 4 features, and n_components is 5"):
         solve(MAXIMUM, ClassScatter(4).update(X, y), 5)
-    with pytest.raises(ValueError, match=r"solver must be 'auto' or one of \['gram', 'resolvent', 'scatter'"):
+    with pytest.raises(
+        ValueError, match=r"solver must be 'auto' or one of \['gram', 'reservoir', 'resolvent', 'scatter'"
+    ):
         solve(MAXIMUM, means, solver="scater")
     with pytest.raises(
         ValueError, match=r"need at least 2 classes; the data has 1 class\(es\) of positive weight: \[0\]"

@@ -11,7 +11,7 @@ from scipy import sparse
 import reference_linear as reference
 from kampong import ClassMeans, ClassScatter
 from kampong import statistics as module
-from problems import cut, problem, problems, seeds
+from problems import cut, problem, problems, seeds, sparse_rows
 
 BOTH = [ClassMeans, ClassScatter]
 
@@ -99,7 +99,7 @@ def test_decay_is_a_weight_on_everything_learnt_before(kind, data, factor):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_is_dense(kind, density, index, dtype):
     rng = np.random.default_rng(3)
-    X = sparse.random_array((300, 40), density=density, rng=rng, format="csr", dtype=np.float64).astype(dtype)
+    X = sparse_rows((300, 40), density, rng).astype(dtype)
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     y = rng.integers(0, 4, 300)
     dense = X.toarray()
@@ -193,7 +193,7 @@ def test_classes_far_from_each_other_keep_the_digits_of_their_scatter(form):
 
 def test_one_far_column_among_sparse_ones_keeps_its_digits():
     rng = np.random.default_rng(13)
-    X = sparse.random_array((500, 60), density=0.05, rng=rng, format="lil")
+    X = sparse_rows((500, 60), 0.05, rng).tolil()
     X[:, [7]] = 1e6 + rng.standard_normal((500, 1))
     X[:, [9]] = 1.0
     X = X.tocsr()
@@ -311,7 +311,7 @@ def test_large_batches_on_threads_equal_small_ones():
         state.update(X[start : start + 1000], y[start : start + 1000])
     assert_same(state, ClassScatter(20).update(X, y), tolerance=1e-12)
     assert_same(state, ClassScatter(20).update(np.asfortranarray(X), y), tolerance=1e-12)
-    rows = sparse.random_array((40_000, 500), density=0.02, rng=rng, format="csr")
+    rows = sparse_rows((40_000, 500), 0.02, rng)
     labels = rng.integers(0, 5, 40_000)
     parts = [ClassScatter(500).update(rows[a : a + 8000], labels[a : a + 8000]) for a in range(0, 40_000, 8000)]
     merged = parts[0]

@@ -3,6 +3,7 @@
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
 from kampong.features import InformationGain
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
+from kampong.reservoir import ClassReservoir
 from kampong.solvers import solve
 from kampong.statistics import ClassMeans, ClassScatter
 from kampong.subspace import (
@@ -18,6 +19,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CandidCovarianceFreePCA",
     "ClassMeans",
+    "ClassReservoir",
     "ClassScatter",
     "CriterionWarning",
     "FisherCriterion",

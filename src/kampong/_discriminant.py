@@ -22,8 +22,9 @@ from kampong._validation import (
 )
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
 from kampong.heads import class_head, label_head
+from kampong.reservoir import ClassReservoir
 from kampong.rows import ClassRows
-from kampong.solvers import choose, classes_seen, scatter, solve
+from kampong.solvers import choose, classes_seen, scatter, solve, value_of
 from kampong.statistics import ClassMeans, ClassScatter
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
     n_components: Any
     solver: Any
     decay: Any
+    half_life: Any
     head: Any
+    reservoir_bytes: Any
+    random_state: Any
     n_features_in_: int
     feature_names_in_: np.ndarray
     _statistics: ClassMeans
@@ -91,9 +95,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
         self._solve()
-        if self.head != "nearest_mean" and not isinstance(self._statistics, ClassScatter):
+        if self.head != "nearest_mean" and not self._statistics.holds_within:
             self._results["covariance"] = self._measure_covariance(X, y, weights)
         if isinstance(self._statistics, ClassRows):
+            self._head()  # while the rows are at hand
             self._statistics, self._rows_gone = self._statistics.without_rows(), True
         return self
 
@@ -291,6 +296,24 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         return self._solve().solver
 
     @property
+    def n_steps_(self) -> int:
+        """The number of products with S_w that an iterative solver took; 0 for the exact ones."""
+        return self._solve().n_steps
+
+    @property
+    def sampling_error_(self) -> float:
+        """What the sample of rows costs: the part of the criterion lost by judging one half of it by the other half.
+
+        0 where no row was left out of the sample, and where none is needed. The whole sample errs about half as much.
+        """
+        results = self._results_checked()
+        if "sampling_error" not in results:
+            statistics = self._statistics
+            exact = not isinstance(statistics, ClassReservoir) or not statistics.full
+            results["sampling_error"] = 0.0 if exact else self._halves_differ()
+        return float(results["sampling_error"])
+
+    @property
     def head_(self) -> str:
         """What predicts: "gaussian" or "nearest_mean"."""
         return self._head().name
@@ -348,6 +371,16 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
+        if self.half_life is not None:
+            step = "Give the number of rows after which a row counts half, or None."
+            check_number(name, "half_life", self.half_life, low=1e-9, high=np.inf, next_step=step)
+            if self.decay != 1.0:
+                raise ValueError(
+                    f"{name}: decay={self.decay!r} and half_life={self.half_life!r} say the same thing in two ways. "
+                    "Give one of them."
+                )
+        step = "Give bytes, for instance 64 * 2**20."
+        check_number(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=np.inf, next_step=step)
         wanted = self._wanted()
         if wanted is not None and wanted > n_features:
             raise ValueError(
@@ -358,11 +391,12 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         if means_only and n_features <= scatter.WIDEST:
             statistics = ClassScatter
         elif means_only and not in_hand:
-            raise ValueError(
-                f"{name}: head='gaussian' needs the within-class scatter, which a stream of {n_features} features "
-                f"does not keep (the limit is {scatter.WIDEST}). Use head='auto' or fit all rows at once."
-            )
-        self._statistics = statistics(n_features)
+            statistics = ClassReservoir
+        if statistics is ClassReservoir:
+            seed, budget = self.random_state, int(self.reservoir_bytes)
+            self._statistics = ClassReservoir(n_features, budget=budget, random_state=seed)
+        else:
+            self._statistics = statistics(n_features)
         self._results = {}
         self._said = self._rows_gone = False
 
@@ -379,11 +413,12 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
 
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Update the statistics; return the weights that the rows got."""
-        if sample_weight is None and self.decay == 1.0:
+        decay = float(self.decay) if self.half_life is None else 0.5 ** (1.0 / float(self.half_life))
+        if sample_weight is None and decay == 1.0:
             self._statistics.update(X, y)
             self._results = {}
             return None
-        weights, factor = _age(check_weights(sample_weight, X.shape[0]), float(self.decay))
+        weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
         self._statistics.update(X, y, weights, decay=factor)
         self._results = {}
         return weights
@@ -396,6 +431,17 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             y, weights = y[rows], None if weights is None else weights[rows]
         points = project(X, self.components_, self.mean_, rows)
         return ClassScatter(points.shape[1]).update(points, y, weights).within_scatter()
+
+    def _halves_differ(self) -> float:
+        assert isinstance(self._statistics, ClassReservoir)
+        halves, criterion = self._statistics.halves(), self._criterion(self._statistics)
+        wanted = len(self._solve().components)
+        found = [solve(criterion, half, wanted).components for half in halves]
+        lost = []
+        for mine, other in ((0, 1), (1, 0)):
+            best = value_of(criterion, found[mine], halves[mine])
+            lost.append((best - value_of(criterion, found[other], halves[mine])) / abs(best))
+        return float(np.mean(lost))
 
     def _results_checked(self) -> dict[str, Any]:
         check_is_fitted(self)
@@ -473,10 +519,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         """Return W S_w Wᵀ where it is known and wanted, else the mean variance of a feature within a class."""
         statistics = self._statistics
         if self.head != "nearest_mean":
-            if isinstance(statistics, ClassScatter):
+            if statistics.holds_within:
                 components = self._solve().components
-                covariance: Float = components @ statistics.within_scatter() @ components.T
-                return covariance
+                covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
+                return (covariance + covariance.T) / 2
             if "covariance" in self._results:
                 measured: Float = self._results["covariance"]
                 return measured

@@ -231,6 +231,11 @@ def check_rows(X: Any, n_features: int) -> Rows:
     return checked
 
 
+def check_finite(X: Rows, name: str) -> None:
+    """Refuse rows with NaN or infinity."""
+    assert_all_finite(X, estimator_name=name, input_name="X")
+
+
 def raise_not_finite(X: Rows, name: str) -> None:
     """Say why sums over X are not finite: NaN, infinity, or numbers too large to square."""
     assert_all_finite(X, estimator_name=name, input_name="X")

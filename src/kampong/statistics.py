@@ -16,6 +16,7 @@ from kampong._linalg import blocks, compiled, run, split
 from kampong._validation import (
     LabelIndex,
     Members,
+    check_finite,
     check_indicator,
     check_labels,
     check_rows,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kampong._validation import Label
 
 FEW = 8
-"""Up to so many memberships a batch of dense rows is learnt row by row: less ceremony than a summary."""
+"""A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
@@ -186,6 +187,7 @@ class ClassMeans:
         """
         X = check_rows(X, self.n_features)
         weights = check_weights(sample_weight, X.shape[0])
+        _check_factor(decay)
         multilabel = is_indicator(y)
         if self.multilabel is not None and multilabel != self.multilabel:
             raise ValueError(
@@ -194,13 +196,16 @@ class ClassMeans:
                 + " Use one form throughout."
             )
         members, new, dtype = self._read_indicator(y, weights) if multilabel else self._read_labels(y, weights)
-        if len(members.codes) <= FEW and isinstance(X, np.ndarray) and not multilabel:
-            if not _all_finite(X):
+        if X.shape[0] <= FEW and not multilabel:
+            rows = X if isinstance(X, np.ndarray) else _few_dense(X)
+            if not _all_finite(rows):
                 raise_not_finite(X, type(self).__name__)
             self._accept(new, dtype, decay)
             parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
-            _learn(X, *parts, self._triangle())
+            _learn(rows, *parts, self._triangle())
         else:
+            if multilabel:  # rows without a label count for the mean of the rows, and must be finite too
+                check_finite(X, type(self).__name__)
             batch = self._summarise(X, members)
             self._accept(new, dtype, decay)
             self._spread(X, members, batch, self._absorb(batch))
@@ -237,8 +242,7 @@ class ClassMeans:
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
-        if not 0 <= factor <= 1:
-            raise ValueError(f"decay needs a factor in [0, 1], got {factor!r}.")
+        _check_factor(factor)
         self._counts *= factor
         self._squares *= factor
         self._row_weight *= factor
@@ -484,6 +488,26 @@ class ClassScatter(ClassMeans):
             self._scatter += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
 
 
+def _check_factor(factor: float) -> None:
+    if not 0 <= factor <= 1:
+        raise ValueError(f"decay needs a factor in [0, 1], got {factor!r}.")
+
+
+def _few_dense(X: sparse.csr_array) -> Float:
+    """Return a few sparse rows as dense ones: no more than the class means take anyway."""
+    if len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:
+        _refuse_broken(X.shape[1])
+    dense: Float = X.toarray()
+    return dense
+
+
+def _refuse_broken(d: int) -> None:
+    raise ValueError(
+        f"X is a broken sparse matrix: it has column indices outside 0 … {d - 1} or row pointers outside its data. "
+        "Check it with X.check_format()."
+    )
+
+
 def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, Float]:
     """Return means and squares of the classes of a dense batch, summed about the first row of each class."""
     classes, d = len(counts), X.shape[1]
@@ -534,10 +558,7 @@ def _sum_csr(X: sparse.csr_array, members: Members, counts: Float) -> tuple[Floa
     arrays = (X.indptr, X.indices, X.data, rows, codes, weights)
     run(_sum_sparse, [(*arrays, sums[i], squares[i], status[i : i + 1], a, b) for i, (a, b) in pieces])
     if status.max(initial=0) == 2:
-        raise ValueError(
-            f"X is a broken sparse matrix: it has column indices outside 0 … {d - 1} or row pointers outside its "
-            "data. Check it with X.check_format()."
-        )
+        _refuse_broken(d)
     total = sums[0] if parts == 1 else sums.sum(axis=0)
     total /= counts[:, None]
     return total, squares.sum(axis=0), status.max(initial=0) == 0

@@ -9,6 +9,7 @@ import numpy as np
 from kampong._discriminant import DiscriminantSubspace, _below
 from kampong._validation import check_number
 from kampong.criterion import FisherCriterion, MarginCriterion
+from kampong.reservoir import BUDGET
 from kampong.statistics import ClassScatter
 
 if TYPE_CHECKING:
@@ -43,17 +44,23 @@ class MarginSubspace(DiscriminantSubspace):
         says how many of them lower the criterion.
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
-    solver : {"auto", "gram", "scatter", "resolvent"}
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
-        takes the first of them that can serve.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 16,384 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
 
     Attributes
     ----------
@@ -81,6 +88,10 @@ class MarginSubspace(DiscriminantSubspace):
         The solver that found the directions.
     head_ : str
         What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
@@ -112,13 +123,19 @@ class MarginSubspace(DiscriminantSubspace):
         epsilon: float = 1.0,
         solver: str = "auto",
         decay: float = 1.0,
+        half_life: float | None = None,
         head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.solver = solver
         self.decay = decay
+        self.half_life = half_life
         self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         name = type(self).__name__
@@ -138,17 +155,23 @@ class InterClassScatter(MarginSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features with solver="scatter"; a warning
         says how many of them lower the criterion.
-    solver : {"auto", "gram", "scatter", "resolvent"}
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
-        takes the first of them that can serve.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 16,384 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
 
     Attributes
     ----------
@@ -176,6 +199,10 @@ class InterClassScatter(MarginSubspace):
         The solver that found the directions.
     head_ : str
         What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
@@ -188,20 +215,31 @@ class InterClassScatter(MarginSubspace):
 
     Examples
     --------
-    >>> from scipy.sparse import random_array
     >>> from kampong import InterClassScatter
-    >>> X = random_array((60, 100_000), density=1e-4, rng=0, format="csr")
-    >>> InterClassScatter().fit(X, [0, 1, 2] * 20).transform(X).shape
+    >>> from kampong.datasets import sparse_text
+    >>> X, y = sparse_text(60, 100_000, n_classes=3, random_state=0)
+    >>> InterClassScatter().fit(X, y).transform(X).shape
     (60, 2)
     """
 
     def __init__(
-        self, n_components: Any = "auto", *, solver: str = "auto", decay: float = 1.0, head: str = "auto"
+        self,
+        n_components: Any = "auto",
+        *,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.decay = decay
+        self.half_life = half_life
         self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         return MarginCriterion.inter_class()
@@ -216,17 +254,23 @@ class MaximumMarginCriterion(MarginSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features; a warning
         says how many of them lower the criterion.
-    solver : {"auto", "gram", "scatter", "resolvent"}
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
-        takes the first of them that can serve.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 16,384 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
 
     Attributes
     ----------
@@ -254,6 +298,10 @@ class MaximumMarginCriterion(MarginSubspace):
         The solver that found the directions.
     head_ : str
         What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
@@ -274,12 +322,23 @@ class MaximumMarginCriterion(MarginSubspace):
     """
 
     def __init__(
-        self, n_components: Any = "auto", *, solver: str = "auto", decay: float = 1.0, head: str = "auto"
+        self,
+        n_components: Any = "auto",
+        *,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
     ) -> None:
         self.n_components = n_components
         self.solver = solver
         self.decay = decay
+        self.half_life = half_life
         self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         return MarginCriterion.maximum_margin()
@@ -300,17 +359,23 @@ class SupervisedKampongMeasure(MarginSubspace):
         says how many of them lower the criterion.
     a : float
         The weight a ≥ 1 of the pull of a row towards the mean of its own class.
-    solver : {"auto", "gram", "scatter", "resolvent"}
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
-        to 8192 features), "resolvent" from products with the rows, in `fit` only (any criterion, any width). "auto"
-        takes the first of them that can serve.
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 16,384 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
 
     Attributes
     ----------
@@ -338,6 +403,10 @@ class SupervisedKampongMeasure(MarginSubspace):
         The solver that found the directions.
     head_ : str
         What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
@@ -363,13 +432,19 @@ class SupervisedKampongMeasure(MarginSubspace):
         a: float = 2.0,
         solver: str = "auto",
         decay: float = 1.0,
+        half_life: float | None = None,
         head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
     ) -> None:
         self.n_components = n_components
         self.a = a
         self.solver = solver
         self.decay = decay
+        self.half_life = half_life
         self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         name, step = type(self).__name__, "1 is the inter-class scatter, 3 the maximum margin criterion."
@@ -392,17 +467,24 @@ class FisherDiscriminant(DiscriminantSubspace):
     ridge : float or "auto"
         The ridge ρ ≥ 0, in the squared units of the features. "auto" is d/n times the lower quartile of the
         within-class variances of the d features, n the weight of the rows: it fades as the data grow, and a feature of
-        large units does not drown the others. Where no scatter is kept (solver "resolvent") it is tr(S_w)/n.
-    solver : {"auto", "scatter", "resolvent"}
-        "scatter" works from a d × d matrix, up to 8192 features; "resolvent" from products with the rows, at any width,
-        in `fit` only. "auto" takes "scatter" where it fits.
+        large units does not drown the others. Where no scatter is kept (past 8192 features) it is tr(S_w)/n.
+    solver : {"auto", "scatter", "resolvent", "reservoir"}
+        "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
+        rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
+        it fits.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 16,384 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
 
     Attributes
     ----------
@@ -430,6 +512,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         The solver that found the directions.
     head_ : str
         What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
     ridge_ : float
         The ridge in use.
 
@@ -462,13 +548,19 @@ class FisherDiscriminant(DiscriminantSubspace):
         ridge: Any = "auto",
         solver: str = "auto",
         decay: float = 1.0,
+        half_life: float | None = None,
         head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
     ) -> None:
         self.n_components = n_components
         self.ridge = ridge
         self.solver = solver
         self.decay = decay
+        self.half_life = half_life
         self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
 
     @property
     def ridge_(self) -> float:

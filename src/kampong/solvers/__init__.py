@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kampong.criterion import MarginCriterion
-from kampong.solvers import gram, resolvent, scatter
-from kampong.solvers._base import Subspace, classes_seen
+from kampong.solvers import gram, reservoir, resolvent, scatter
+from kampong.solvers._base import Subspace, classes_seen, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kampong.solvers._base import Solver
     from kampong.statistics import ClassMeans
 
-__all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve"]
+__all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve", "value_of"]
 
-SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter, resolvent)}
+SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter, reservoir, resolvent)}
 
 
 def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:
@@ -45,18 +45,18 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_ha
     narrow = n_features <= scatter.WIDEST
     name = solver
     if solver == "auto":
-        name = gram.NAME if from_means else resolvent.NAME if in_hand and not narrow else scatter.NAME
+        wide = resolvent.NAME if in_hand else reservoir.NAME
+        name = gram.NAME if from_means else scatter.NAME if narrow else wide
     if name == resolvent.NAME and not in_hand:
         raise ValueError(
-            "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='scatter' up "
-            f"to {scatter.WIDEST} features."
+            "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='reservoir', "
+            "which keeps a sample of them."
         )
     if name == scatter.NAME and not narrow:
         raise ValueError(
             f"solver='scatter' would keep a {n_features} × {n_features} matrix ({8 * n_features**2 / 2**30:.1f} GiB); "
-            f"its limit is {scatter.WIDEST} features. Use fit, which has the rows at hand (solver='resolvent'), "
-            "epsilon=0 (InterClassScatter), which needs the class means only, or reduce the width first, for instance "
-            "with kampong.InformationGain."
+            f"its limit is {scatter.WIDEST} features. Use solver='auto', which takes products with the rows in fit "
+            "and a sample of the rows in partial_fit, or epsilon=0 (InterClassScatter), which needs class means only."
         )
     return SOLVERS[name]
 

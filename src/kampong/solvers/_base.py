@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from kampong.criterion import MarginCriterion
+
 if TYPE_CHECKING:
     from kampong._linalg import Float
     from kampong.criterion import Criterion
@@ -68,3 +70,19 @@ def classes_seen(statistics: ClassMeans) -> int:
 def keep(n_components: int | None, n_positive: int) -> int:
     """Return how many directions to keep: those asked for, or all that raise the criterion, and one at least."""
     return max(n_positive, 1) if n_components is None else n_components
+
+
+def value_of(criterion: Criterion, components: Float, statistics: ClassMeans) -> float:
+    """Return what a criterion is worth in a subspace, on statistics that may be others than it was found on.
+
+    Margin: tr W(S_b − ε S_w)Wᵀ for orthonormal W. Fisher: tr (W(S_w + ρI)Wᵀ)⁻¹(W S_b Wᵀ) for any W.
+    """
+    between = statistics.between_factor() @ components.T
+    columns = np.ascontiguousarray(components.T)
+    if isinstance(criterion, MarginCriterion):
+        value = float(np.einsum("kp,kp->", between, between))
+        if criterion.epsilon > 0:
+            value -= criterion.epsilon * float(np.sum(columns * statistics.within_times(columns)))
+        return value
+    within = components @ statistics.within_times(columns) + criterion.ridge * components @ components.T
+    return float(np.trace(np.linalg.solve(within, between.T @ between)))

@@ -108,14 +108,17 @@ def build(statistics: ClassMeans, value: Callable[[Krylov], float], tolerance: f
     block = rows[:rank]
     between, d = singular[:rank] ** 2, statistics.n_features
     most = int(min(MOST_STEPS, max(2, BASIS_BYTES // (8 * rank * d))))
-    basis, within, last = np.empty((0, d)), np.empty((0, 0)), -np.inf
-    space = Krylov(basis, within, between, 0)
+    room, within, last = np.empty((8 * rank, d)), np.empty((0, 0)), -np.inf
+    space = Krylov(room[:0], within, between, 0)
     for step in range(1, most + 1):
         product = _within(statistics, block)
-        basis = np.vstack([basis, block])
+        old, size = len(within), len(within) + len(block)
+        if size > len(room):
+            room = np.concatenate([room, np.empty_like(room)])
+        room[old:size] = block
+        basis = room[:size]
         column = basis @ product.T
-        old = len(within)
-        grown = np.empty((len(basis), len(basis)))
+        grown = np.empty((size, size))
         grown[:old, :old], grown[:, old:], grown[old:, :old] = within, column, column[:old].T
         within = (grown + grown.T) / 2
         space = Krylov(basis, within, between, step)
