@@ -3,11 +3,12 @@
 import inspect
 
 import pytest
-from numpydoc.validate import validate
 
 import kampong
 import kampong.datasets
 import kampong.report
+
+validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is a tool of `make check`").validate
 
 # An extended summary, a "See Also" and an example are asked of classes, where a reader starts.
 EVERYWHERE = {"ES01", "SA01", "EX01", "GL08"}
