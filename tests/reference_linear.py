@@ -32,7 +32,7 @@ def single(y):
 
 
 def kampong_matrix(X, y, a):
-    """Return the matrix of the Supervised Kampong Measure: every row against every class mean (paper 002).
+    """Return the matrix of the Supervised Kampong Measure: every row against every class mean.
 
     A row of class l is pulled to its own mean with weight −(a − p_l) and pushed from class j's mean with weight p_j.
     """

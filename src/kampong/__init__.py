@@ -2,6 +2,7 @@
 
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
 from kampong.features import InformationGain
+from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
 from kampong.reservoir import ClassReservoir
 from kampong.solvers import solve
@@ -21,6 +22,7 @@ __all__ = [
     "ClassMeans",
     "ClassReservoir",
     "ClassScatter",
+    "CoreVectorClassifier",
     "CriterionWarning",
     "FisherCriterion",
     "FisherDiscriminant",
@@ -29,7 +31,9 @@ __all__ = [
     "MarginCriterion",
     "MarginRecursion",
     "MarginSubspace",
+    "MaxMinOverClassifier",
     "MaximumMarginCriterion",
+    "MinOverClassifier",
     "SupervisedKampongMeasure",
     "solve",
 ]

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kampong.solvers import Subspace
 
 
-HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**14, 200
-"""Rows on which `fit` measures the covariance of the Gaussian head where no scatter is kept: good to about 1 %."""
+HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
+"""Rows on which `fit` measures the covariance of the Gaussian head where no scatter is kept: good to about 2 %."""
 
 
 class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +25,10 @@ Float = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 BLOCK_BYTES = 8 * 2**20
+
+_blas_lock = threading.Lock()
+_blas_users: list[Any] = []
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -57,6 +65,34 @@ def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> N
             future.result()
 
 
+@cache
+def _blas_libraries() -> Any:
+    """Find the libraries that this process has loaded, once: it takes longer than a small product."""
+    controller: Any = ThreadpoolController  # it has no types
+    return controller()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let matrix products run on the thread that calls them: our threads each compute a tile.
+
+    Threads of BLAS wait for each other busily, which costs many times the work where cores are shared. The limit holds
+    for the process, from the first user that enters to the last that leaves.
+    """
+    with _blas_lock:
+        if not _blas_users:
+            _blas_users.append(_blas_libraries().limit(limits=1, user_api="blas"))
+            _blas_users[0].__enter__()
+        _blas_users.append(None)
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users.pop()
+            if len(_blas_users) == 1:
+                _blas_users.pop().__exit__(None, None, None)
+
+
 def split(n: int, parts: int) -> list[tuple[int, int]]:
     """Cut `range(n)` into at most `parts` pieces of nearly equal length."""
     edges = np.linspace(0, n, min(parts, max(n, 1)) + 1).astype(int)
@@ -85,7 +121,7 @@ def csr_times_block(X: csr_array, block: Float, rows: Integer | None = None) -> 
     """Return `X[rows] @ block` for a C-contiguous block of few columns, on all cores (scipy's product uses one)."""
     rows = np.arange(X.shape[0]) if rows is None else rows
     out = np.empty((len(rows), block.shape[1]), dtype=block.dtype)
-    parts = split(len(rows), 8 if X.nnz > 2**18 else 1)
+    parts = split(len(rows), 8 if X.nnz * len(rows) > 2**21 * X.shape[0] else 1)
     run(_csr_times_block, [(X.indptr, X.indices, X.data, rows, block, out, a, b) for a, b in parts])
     return out
 

@@ -280,7 +280,8 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
     )
     if not indicator:
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        if y.dtype.kind not in "iub":  # whole numbers are classes; counting them costs more than learning them
+            check_classification_targets(y)
     return X, y
 
 

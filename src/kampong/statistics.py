@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from kampong._linalg import blocks, compiled, run, split
+from kampong._linalg import blocks, compiled, one_blas_thread, run, split
 from kampong._validation import (
     LabelIndex,
     Members,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 FEW = 8
 """A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
+
+ALONE = 2048
+"""Up to so many features a thread has a scatter of its own; past that BLAS alone uses the cores."""
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
@@ -474,18 +477,38 @@ class ClassScatter(ClassMeans):
         self._scatter -= offset.T @ offset
 
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
-        d = self.n_features
-        target = max(1024 * 8 * d, 32 * 2**20)
-        buffer, product = np.empty((0, d)), np.empty((d, d))
-        for part in blocks(len(members.rows), 8 * d, target=target):
-            rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
-            block = X[rows[0] : rows[-1] + 1]
-            block = np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block.toarray()
-            if len(buffer) < len(rows):
-                buffer = np.empty((len(rows), d))
-            centred = buffer[: len(rows)]
-            _centre(block, rows - rows[0], codes, weights, means, centred)
-            self._scatter += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
+        d, n = self.n_features, len(members.rows)
+        if d > ALONE or n * d < 2**20:
+            self._scatter += _centred_squares(X, members, means, 0, n)
+            return
+        # Two threads with a product each: threads of BLAS would wait busily for the loop between two products.
+        parts = split(n, 2)
+        found: list[Float] = [np.zeros((d, d)) for _ in parts]
+
+        def add(place: int, start: int, stop: int) -> None:
+            found[place] = _centred_squares(X, members, means, start, stop)
+
+        with one_blas_thread():
+            run(add, [(place, start, stop) for place, (start, stop) in enumerate(parts)])
+        for squares in found:
+            self._scatter += squares
+
+
+def _centred_squares(X: Rows, members: Members, means: Float, start: int, stop: int) -> Float:
+    """Return the scatter of some memberships about the class means, block by block."""
+    d = X.shape[1]
+    buffer, product, total = np.empty((0, d)), np.empty((d, d)), np.zeros((d, d))
+    for part in blocks(stop - start, 8 * d, target=max(1024 * 8 * d, 2**22)):
+        part = slice(part.start + start, part.stop + start)
+        rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
+        block = X[rows[0] : rows[-1] + 1]
+        block = np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block.toarray()
+        if len(buffer) < len(rows):
+            buffer = np.empty((len(rows), d))
+        centred = buffer[: len(rows)]
+        _centre(block, rows - rows[0], codes, weights, means, centred)
+        total += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
+    return total
 
 
 def _check_factor(factor: float) -> None:
@@ -550,7 +573,7 @@ def _summarise_sparse(X: sparse.csr_array, members: Members, counts: Float) -> t
 def _sum_csr(X: sparse.csr_array, members: Members, counts: Float) -> tuple[Float, Float, bool]:
     classes, d = len(counts), X.shape[1]
     cells = 8 * classes * d
-    parts = 1 if X.nnz < 2**18 else 4 if 4 * cells < 2**26 else 2 if 2 * cells < 2**29 else 1
+    parts = 1 if X.nnz < 2**18 else 4 if 4 * cells < 2**22 else 2 if 2 * cells < 2**29 else 1
     sums, squares = np.zeros((parts, classes, d)), np.zeros((parts, classes))
     status = np.zeros(parts, dtype=np.int64)
     rows, codes, weights = members.rows, members.codes, members.weights

@@ -56,7 +56,7 @@ class MarginSubspace(DiscriminantSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 16,384 of them or more).
+        (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
     random_state : int
@@ -167,7 +167,7 @@ class InterClassScatter(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 16,384 of them or more).
+        (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
     random_state : int
@@ -266,7 +266,7 @@ class MaximumMarginCriterion(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 16,384 of them or more).
+        (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
     random_state : int
@@ -371,7 +371,7 @@ class SupervisedKampongMeasure(MarginSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 16,384 of them or more).
+        (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
     random_state : int
@@ -480,7 +480,7 @@ class FisherDiscriminant(DiscriminantSubspace):
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 16,384 of them or more).
+        (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
     random_state : int

@@ -54,9 +54,7 @@ def draw_classes(
     first, second = directions
     flat = points.shape[1] == 1
     if not flat and max(directions) >= points.shape[1]:
-        raise ValueError(
-            f"draw_classes: directions {directions} need more columns than points has: {points.shape[1]}."
-        )
+        raise ValueError(f"draw_classes: directions {directions} need more columns than points has: {points.shape[1]}.")
     for number, label in enumerate(classes):
         chosen = points[labels == label]
         across = chosen[:, 0 if flat else first]
