@@ -1,4 +1,4 @@
-"""The MaxMinOver paper (Martinetz 2004) as naive loops: every margin from all patterns, whole counts. Slow and plain."""
+"""Martinetz 2004 as naive loops over explicit vectors, and exact nearest points by other people's solvers."""
 
 import numpy as np
 from scipy.optimize import minimize, nnls

@@ -138,7 +138,7 @@ def test_eigenvalues_of_iris_and_balance_scale():
     np.testing.assert_allclose(iris, [3.6435, -0.0222, -0.0563, -0.2132], atol=5e-5)
     np.testing.assert_allclose(
         iris, [3.6396, -0.0222, -0.0571, -0.2133], atol=5e-3
-    )  # Yan et al. 2006, another iris file
+    )  # Yan et al. 2006: another iris file
     X, y = balance_scale()
     scale = solve(MAXIMUM, ClassScatter(4).update(X, y), 4).eigenvalues
     np.testing.assert_allclose(scale, [0.7067, -1.9974, -2.0, -2.0], atol=5e-5)

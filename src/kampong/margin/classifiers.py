@@ -1,4 +1,4 @@
-"""The margin classifiers: MinOver, MaxMinOver with its soft form (Martinetz 2004), and the core vector machine (Tsang et al. 2006)."""
+"""The margin classifiers: MinOver, MaxMinOver with its soft form (Martinetz 2004), and the core vector machine."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ class MaxMinOverClassifier(OverClassifier):
     """Maximum margin by learning the pattern of least margin and forgetting the stored one of largest margin.
 
     The problem of `MinOverClassifier`, hard (nu=None): min ‖Σ α_i z_i‖² over α ≥ 0, Σ α_i = 1. With `nu`, soft
-    (SoftMaxMinOver, Martinetz 2004, section IV): the same with α_i ≤ 1/K, K = ⌈νM⌉, the reduced hull of the ν-SVM: the mean
-    margin of the K nearest patterns is maximised. A pattern is forgotten where v · z_ω − v · z_α ≥ 4R² (section III),
+    (SoftMaxMinOver, Martinetz 2004, section IV): the same with α_i ≤ 1/K, K = ⌈νM⌉, the reduced hull of the ν-SVM: the
+    mean margin of the K nearest patterns is maximised. A pattern is forgotten where v · z_ω − v · z_α ≥ 4R² (section III),
     so that after finitely many steps only support vectors are stored.
 
     Where we deviate: as `MinOverClassifier`. Besides, the paper's soft steps may give a pattern more than the share
@@ -274,8 +274,8 @@ class MaxMinOverClassifier(OverClassifier):
 class CoreVectorClassifier(MarginClassifier):
     """Support vector machine with squared slack, trained on core sets: for many rows.
 
-    Minimises ‖w‖² + b² − 2ρ + C Σ ξ_i² subject to y_i (w · φ(x_i) + b) ≥ ρ − ξ_i (Tsang et al. 2006, equation 6 without its
-    orthogonality constraints). The dual is the point of a hull nearest to the origin, min αᵀK̃α over α ≥ 0, Σ α_i = 1,
+    Minimises ‖w‖² + b² − 2ρ + C Σ ξ_i² subject to y_i (w · φ(x_i) + b) ≥ ρ − ξ_i (Tsang et al. 2006, equation 6 without
+    its orthogonality constraints). The dual is the point of a hull nearest to the origin, min αᵀK̃α over α ≥ 0, Σ α_i = 1,
     with K̃ = y yᵀ ∘ (K + 1) + I/C (equation 10). A core set is solved exactly, all rows are looked at, the violators
     join it, and so on (algorithm 2).
 

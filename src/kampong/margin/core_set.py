@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kampong.margin.hull import Hull
 
 SAMPLE = 59
-"""The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006 and its reference 10)."""
+"""The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006)."""
 WIDE = 128
 """From so many features on a kernel value is dearer to compute again than to keep."""
 
