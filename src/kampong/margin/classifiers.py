@@ -145,8 +145,8 @@ class MaxMinOverClassifier(OverClassifier):
 
     The problem of `MinOverClassifier`, hard (nu=None): min ‖Σ α_i z_i‖² over α ≥ 0, Σ α_i = 1. With `nu`, soft
     (SoftMaxMinOver, Martinetz 2004, section IV): the same with α_i ≤ 1/K, K = ⌈νM⌉, the reduced hull of the ν-SVM: the
-    mean margin of the K nearest patterns is maximised. A pattern is forgotten where v · z_ω − v · z_α ≥ 4R² (section III),
-    so that after finitely many steps only support vectors are stored.
+    mean margin of the K nearest patterns is maximised. A pattern is forgotten where v · z_ω − v · z_α ≥ 4R² (section
+    III), so that after finitely many steps only support vectors are stored.
 
     Where we deviate: as `MinOverClassifier`. Besides, the paper's soft steps may give a pattern more than the share
     1/K that its own problem allows, because forgetting takes patterns one by one and not in the groups that were
@@ -275,9 +275,9 @@ class CoreVectorClassifier(MarginClassifier):
     """Support vector machine with squared slack, trained on core sets: for many rows.
 
     Minimises ‖w‖² + b² − 2ρ + C Σ ξ_i² subject to y_i (w · φ(x_i) + b) ≥ ρ − ξ_i (Tsang et al. 2006, equation 6 without
-    its orthogonality constraints). The dual is the point of a hull nearest to the origin, min αᵀK̃α over α ≥ 0, Σ α_i = 1,
-    with K̃ = y yᵀ ∘ (K + 1) + I/C (equation 10). A core set is solved exactly, all rows are looked at, the violators
-    join it, and so on (algorithm 2).
+    its orthogonality constraints). The dual is the point of a hull nearest to the origin, min αᵀK̃α over α ≥ 0,
+    Σ α_i = 1, with K̃ = y yᵀ ∘ (K + 1) + I/C (equation 10). A core set is solved exactly, all rows are looked at,
+    the violators join it, and so on (algorithm 2).
 
     Where we deviate. The papers stop when all points are in the ball of (1 + ε) times the radius; but ρ² is a small
     part of the radius, and at their ε = 1e-3 the duality gap may still be larger than the objective. We stop at the
