@@ -85,7 +85,7 @@ def within_times(X: Rows, members: Members, means: Float, block: Float) -> Float
     if isinstance(X, np.ndarray):
         return _within_times_dense(X, members, means, block)
     centres = means @ block
-    parts = split(len(members.rows), 4 if X.nnz > 2**16 and block.size < 2**24 else 2 if X.nnz > 2**16 else 1)
+    parts = split(len(members.rows), 2 if X.nnz > 2**16 else 1)
     out = [np.zeros_like(block) for _ in parts]
     sums = [np.zeros_like(centres) for _ in parts]
     rows, codes, weights = members.rows, members.codes, members.weights
