@@ -100,10 +100,14 @@ def solve(
         raise ValueError(f"n_components must be at least 1, got {n_components}.")
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
-    reasons = []
+    reasons = {}
     for name in SOLVERS if solver == "auto" else [solver]:
         reason = SOLVERS[name].refuse(criterion, statistics, n_components)
         if reason is None:
             return SOLVERS[name].solve(criterion, statistics, n_components)
-        reasons.append(f"solver={name!r} {reason}.")
-    raise ValueError(" ".join(reasons))
+        reasons[name] = f"solver={name!r} {reason}."
+    if solver == "auto":  # the word of the one that would have been first choice
+        from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0
+        rows = statistics.holds_within and not isinstance(statistics, scatter.STATISTICS)
+        solver = gram.NAME if from_means else resolvent.NAME if rows else scatter.NAME
+    raise ValueError(reasons[solver])
