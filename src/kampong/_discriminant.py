@@ -304,7 +304,8 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
     def sampling_error_(self) -> float:
         """What the sample of rows costs: the part of the criterion lost by judging one half of it by the other half.
 
-        0 where no row was left out of the sample, and where none is needed. The whole sample errs about half as much.
+        0 where no row was left out of the sample, and where none is needed. It compares samples of half the size, so
+        it overstates what the whole sample costs.
         """
         results = self._results_checked()
         if "sampling_error" not in results:

@@ -37,7 +37,7 @@ FEW = 8
 """A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
 
 ALONE = 2048
-"""Up to so many features a thread has a scatter of its own; past that BLAS alone uses the cores."""
+"""Up to so many features a thread has a scatter of its own (a batch takes 5·d² numbers meanwhile)."""
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "scatter"
 STATISTICS = ClassScatter
 WIDEST = 8192
-"""The most features for which a scatter matrix is kept: 512 MiB for the statistics, as much again to solve."""
+"""The most features for which a scatter matrix is kept: 512 MiB, and two to three times that to solve."""
 
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
