@@ -37,8 +37,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop with numba, without the interpreter lock and with its machine code kept on disk.
 
     Sums may be reordered (`reassoc`), which lets them use vector units: the pass over dense rows took 0.6 of the
-    time in a measurement of one thread. NaN and infinity still propagate. Threads are ours (`run`), not numba's: its own layers abort
-    the process when two Python threads enter them or after a fork.
+    time in a measurement of one thread. NaN and infinity still propagate. Threads are ours (`run`), not numba's: its
+    own layers abort the process when two Python threads enter them or after a fork.
     """
     decorate = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
     result: Callable[P, R] = decorate(function)
