@@ -52,9 +52,9 @@ bench: $(STAMP) ## speed and memory against peers, as ratios in one run
 
 lock: ## write the locked versions again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --group dev --extra plot --output-file requirements/locked.txt pyproject.toml
+	  --group dev --extra plot --extra stream --output-file requirements/locked.txt pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --group oldest --constraint requirements/oldest.in --output-file requirements/oldest.txt pyproject.toml
+	  --group oldest --extra stream --constraint requirements/oldest.in --output-file requirements/oldest.txt pyproject.toml
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) $(OLDEST) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
