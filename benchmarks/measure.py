@@ -44,6 +44,12 @@ def peak_memory(run: Callable[[], Any]) -> float:
     return max(peak, 0) / 1024
 
 
+def resident() -> float:
+    """Return the resident memory of this process in MiB (Linux)."""
+    gc.collect()
+    return _status("VmRSS") / 1024
+
+
 def _status(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):

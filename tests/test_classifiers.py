@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -348,6 +349,16 @@ def test_constant_features():
     assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("Classifier", [*BOTH, CoreVectorClassifier])
+def test_a_constant_feature_changes_nothing(Classifier, kernel):
+    X, y = reference.separable(np.random.default_rng(3), 60, 3)
+    wider = np.column_stack([X, np.full(len(X), 7.0)]) if kernel == "rbf" else np.column_stack([X, np.zeros(len(X))])
+    one = Classifier(kernel=kernel, gamma=0.3, tol=1e-6).fit(X, y)
+    two = Classifier(kernel=kernel, gamma=0.3, tol=1e-6).fit(wider, y)
+    np.testing.assert_allclose(two.decision_function(wider), one.decision_function(X), rtol=1e-3, atol=1e-3)
+
+
 def test_a_kernel_that_is_no_inner_product():
     X, y = overlapping(0, 80)
     for model in (CoreVectorClassifier(C=1e6), MaxMinOverClassifier(nu=0.2)):
@@ -402,23 +413,41 @@ def test_an_interrupted_walk_is_marked_and_usable(monkeypatch):
     assert (model.counts_.sum(axis=1) > 0).all()
 
 
-def test_rows_are_not_modified_threads_do_not_mix_and_seeds_repeat(monkeypatch):
+@pytest.mark.parametrize(
+    "model",
+    [
+        CoreVectorClassifier(random_state=3),
+        CoreVectorClassifier(selection="sample", random_state=3),
+        MaxMinOverClassifier(nu=0.2, random_state=3),
+        MinOverClassifier(gamma=5.0, bias="exact", random_state=3),
+        MaxMinOverClassifier(gamma=5.0, walk="paper", tol=0.1),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_are_not_modified_threads_do_not_mix_and_seeds_repeat(monkeypatch, model, form):
     monkeypatch.setattr(problem_module, "SMALL", 16)
     X, y = overlapping(0, 300, 4)
-    X.setflags(write=False)
-    alone = CoreVectorClassifier(random_state=3).fit(X, y)
+    X = form(X)
+    before = X.copy()
+    for array in (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr):
+        array.setflags(write=False)
+    alone = clone(model).fit(X, y)
     found = {}
 
     def work(name):
-        found[name] = CoreVectorClassifier(random_state=3).fit(X, y)
+        found[name] = clone(model).fit(X, y)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for model in found.values():
-        np.testing.assert_array_equal(model.dual_coef_, alone.dual_coef_)
+    assert len(found) == 4
+    for other in found.values():
+        np.testing.assert_array_equal(other.support_, alone.support_)
+        np.testing.assert_array_equal(other.dual_coef_, alone.dual_coef_)
+        np.testing.assert_array_equal(other.decision_function(X), alone.decision_function(X))
+    assert abs(X - before).max() == 0
 
 
 def test_verbose_shows_gap_core_set_and_kernel_evaluations(capsys):
@@ -430,6 +459,92 @@ def test_verbose_shows_gap_core_set_and_kernel_evaluations(capsys):
     assert "relative gap" in text
     assert "core set" in text
     assert "patterns stored" in text
+
+
+# Callbacks of scikit-learn, from its version 1.9 on.
+
+
+class Recorder:
+    """Notes what it is told, and asks for the end after some rounds."""
+
+    def __init__(self, rounds=10**9):
+        self.rounds, self.events, self.models = rounds, [], []
+
+    def setup(self, estimator, context):
+        self.events.append(("setup", context.task_name))
+
+    def teardown(self, estimator, context):
+        self.events.append(("teardown", context.task_name))
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.events.append(("end", context.task_name))
+        self.models.append(fitted_estimator)
+        return context.task_name == "round" and self.events.count(("end", "round")) >= self.rounds
+
+
+WATCHED = [
+    CoreVectorClassifier(tol=1e-4),
+    MaxMinOverClassifier(nu=0.2, tol=1e-4),
+    MinOverClassifier(gamma=5.0, tol=1e-4),
+    MinOverClassifier(gamma=5.0, tol=0.1, walk="paper"),
+    MaxMinOverClassifier(gamma=5.0, tol=0.1, walk="paper"),
+]
+
+
+@pytest.mark.parametrize("model", WATCHED)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_callbacks_hear_of_every_round_and_see_the_model(monkeypatch, model, classes):
+    pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    monkeypatch.setattr(problem_module, "SMALL", 16)
+    X, y = overlapping(1, 150, classes)
+    quiet = clone(model).fit(X, y)
+    recorder = Recorder()
+    watched = clone(model).set_callbacks(recorder).fit(X, y)
+    np.testing.assert_array_equal(watched.dual_coef_, quiet.dual_coef_)
+    rounds = recorder.events[2:-2]
+    assert [*recorder.events[:2], *recorder.events[-2:]] == [
+        ("setup", "fit"),
+        ("begin", "fit"),
+        ("end", "fit"),
+        ("teardown", "fit"),
+    ]
+    assert len(rounds) >= 4
+    assert rounds == [("begin", "round"), ("end", "round")] * (len(rounds) // 2)
+    for partial in recorder.models:
+        assert np.isfinite(partial.decision_function(X)).all()
+    assert recorder.models[-2].score(X, y) > recorder.models[0].score(X, y) - 0.05
+    np.testing.assert_allclose(recorder.models[-1].decision_function(X), quiet.decision_function(X))
+    assert not hasattr(watched, "_callback_fit_ctx")
+
+
+@pytest.mark.parametrize("model", WATCHED)
+def test_a_callback_may_end_the_fit(monkeypatch, model):
+    pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    monkeypatch.setattr(problem_module, "SMALL", 16)
+    X, y = overlapping(1, 150, 3)
+    recorder = Recorder(rounds=1)
+    with pytest.warns(ConvergenceWarning, match="interrupted; the hyperplane reached so far is kept"):
+        ended = clone(model).set_callbacks(recorder).fit(X, y)
+    assert recorder.events.count(("end", "round")) == 1
+    assert recorder.events[-1] == ("teardown", "fit")
+    assert "interrupted" in ended.status_
+    assert np.isfinite(ended.decision_function(X)).all()
+
+
+def test_the_progress_bar_and_the_scores_of_scikit_learn(monkeypatch, capsys):
+    callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    pytest.importorskip("rich", reason="scikit-learn's progress bar needs rich")
+    monkeypatch.setattr(problem_module, "SMALL", 16)
+    X, y = overlapping(1, 150, 3)
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = CoreVectorClassifier(tol=1e-3).set_callbacks(callback.ProgressBar(), monitor).fit(X, y)
+    assert "CoreVectorClassifier - fit" in capsys.readouterr().out
+    scores = [entry["accuracy"] for entry in monitor.get_logs().data]
+    assert len(scores) >= 3
+    assert scores[-1] == model.score(X, y)
 
 
 @pytest.mark.slow

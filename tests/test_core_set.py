@@ -99,6 +99,58 @@ def test_blocks_that_do_not_fit_are_computed_again():
     assert dropped.n_evaluations > kept.n_evaluations
 
 
+@pytest.mark.parametrize("selection", ["furthest", "sample"])
+@pytest.mark.parametrize("least", [24, 60])
+@pytest.mark.usefixtures("tiny_start")
+def test_core_sets_larger_than_a_block_are_solved_in_parts(monkeypatch, selection, least):
+    monkeypatch.setattr(problem_module, "LEAST", least)
+    X, hulls, grams = problem()
+    sizes, real = [], problem_module.pairwise
+
+    def watched(*arguments):
+        sizes.append(len(arguments[0]))
+        return real(*arguments)
+
+    monkeypatch.setattr(problem_module, "pairwise", watched)
+    options = Options(1e-2, selection=selection, block_bytes=0)
+    found = solve(rows_of(X), hulls, options, np.random.RandomState(0))
+    assert max(sizes) <= least
+    for solution, Q, best in zip(found, grams, exact(), strict=True):
+        assert solution.status == "converged"
+        assert solution.n_core > least
+        assert solution.alpha.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(solution.gradient, Q @ solution.alpha, rtol=1e-8, atol=1e-12)
+        assert solution.gap.objective <= best @ Q @ best / (1 - 1e-2) ** 2
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.usefixtures("tiny_start")
+def test_capped_and_split_hulls_in_parts(monkeypatch, split):
+    monkeypatch.setattr(problem_module, "LEAST", 32)
+    X, hulls, _ = problem(n=60)
+    K = np.exp(-0.2 * cdist(X, X, "sqeuclidean"))
+    hull = Hull(hulls[0].signs, offset=0.0 if split else 1.0, cap=1 / 20, split=split)
+    Q = np.outer(hull.signs, hull.signs) * (K + hull.offset)
+    best = reference.nearest_capped(Q, 1 / 20, hull.groups, (0.5, 0.5) if split else (1.0,))
+    (solution,) = solve(rows_of(X), [hull], Options(1e-4, block_bytes=0), np.random.RandomState(0))
+    assert solution.gap.objective == pytest.approx(best @ Q @ best, rel=2e-4)
+    assert solution.alpha.max() <= 1 / 20 + 1e-15
+
+
+@pytest.mark.usefixtures("tiny_start")
+def test_a_look_adds_to_the_last_one_where_few_weights_moved(monkeypatch):
+    X, hulls, _ = problem()
+    widths, real = [], KernelRows.times
+
+    def watched(self, columns, *arguments, **keywords):
+        widths.append(len(columns))
+        return real(self, columns, *arguments, **keywords)
+
+    monkeypatch.setattr(KernelRows, "times", watched)
+    (solution,) = solve(rows_of(X), hulls[:1], Options(1e-6), np.random.RandomState(0))
+    assert min(widths[-3:]) < np.count_nonzero(solution.alpha)
+
+
 @pytest.mark.usefixtures("tiny_start")
 def test_problems_share_kernel_values():
     X, hulls, _ = problem()

@@ -34,5 +34,5 @@ def test_public_names_are_documented(name):
     result = validate(name)
     errors = [(code, text) for code, text in result["errors"] if code not in EVERYWHERE]
     assert not errors
-    if isinstance(getattr(kampong, name.split(".")[-1], None), type) and not name.endswith("Warning"):
+    if isinstance(getattr(kampong, name.split(".")[-1], None), type) and not name.endswith(("Warning", "Error")):
         assert ">>>" in result["docstring"], "a class shows how it is used"

@@ -222,7 +222,7 @@ def test_labels_are_positions_in_the_sorted_classes():
     X = np.arange(8.0)[:, None]
     y = np.array(["c", "a", "b", "c", "a", "a", "b", "c"])
     state = ClassReservoir(1).update(X, y)
-    rows, members, _ = state.sample()
+    rows, members, *_ = state.sample()
     np.testing.assert_array_equal(state.classes[members.codes], y[rows.ravel().astype(int)])
 
 
@@ -249,7 +249,7 @@ def test_totals_are_unbiased(weighted, merged):
             state = first.decay(decay).merge(other.update(X[half:], y[half:], weights[half:]))
         else:
             state = first.update(X[half:], y[half:], weights[half:], decay=decay)
-        rows, _, kept = state.sample()
+        rows, _, kept, *_ = state.sample()
         x = rows.toarray()
         counts = np.diff(rows.indptr)
         estimates.append(kept @ np.column_stack([np.ones(len(x)), x, x[:, 0] ** 2, counts]))
@@ -337,7 +337,7 @@ def test_rows_with_several_labels_are_kept_once_with_all_of_them():
     rng = np.random.default_rng(6)
     X, y, weights, _, labels = stream_of("multilabel", rng)
     state = ClassReservoir(7, budget=4000).update(X, y, weights)
-    rows, members, kept_weights = state.sample()
+    rows, members, kept_weights, *_ = state.sample()
     kept = numbers(state)
     assert len(set(kept)) == len(kept) == len(kept_weights) == rows.shape[0]
     assert state.full

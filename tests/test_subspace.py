@@ -38,6 +38,8 @@ MODELS = [
     SupervisedKampongMeasure(2, a=1.2),
     FisherDiscriminant(),
     FisherDiscriminant(ridge=0.0),
+    FisherDiscriminant(ridge="rule"),
+    MarginSubspace(2, epsilon="auto"),
 ]
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 
@@ -148,18 +150,20 @@ def test_fisher_without_a_ridge_is_scikit_learns_lda_on_any_data(data):
         np.testing.assert_allclose(ours.decision_function(X), lda.decision_function(X), rtol=1e-6, atol=1e-8)
 
 
-def test_the_automatic_ridge_fades_with_the_data_and_knows_the_units():
+def test_the_ridge_rule_fades_with_the_data_and_knows_the_units():
     X, y = load_digits(return_X_y=True)
-    ours = FisherDiscriminant().fit(X, y)
+    ours = FisherDiscriminant(ridge="rule").fit(X, y)
     centred = X - np.array([X[y == k].mean(axis=0) for k in range(10)])[y]
     variances = (centred**2).mean(axis=0)
     assert ours.ridge_ == pytest.approx(64 / len(X) * np.percentile(variances[variances > 0], 25))
-    twice = FisherDiscriminant().fit(np.vstack([X, X]), np.concatenate([y, y]))
+    twice = FisherDiscriminant(ridge="rule").fit(np.vstack([X, X]), np.concatenate([y, y]))
     assert twice.ridge_ == pytest.approx(ours.ridge_ / 2)
-    assert FisherDiscriminant(solver="resolvent").fit(X, y).ridge_ == pytest.approx(variances.sum() / len(X))
+    wide = FisherDiscriminant(ridge="rule", solver="resolvent").fit(X, y)
+    assert wide.ridge_ == pytest.approx(variances.sum() / len(X))
     wine, label = load_wine(return_X_y=True)  # one feature has a variance a million times that of another
     plain = cross_val_score(FisherDiscriminant(ridge=0.0), wine, label, cv=5).mean()
-    assert cross_val_score(FisherDiscriminant(), wine, label, cv=5).mean() > plain - 0.02
+    for rule in ("rule", "auto"):
+        assert cross_val_score(FisherDiscriminant(ridge=rule), wine, label, cv=5).mean() > plain - 0.02
 
 
 def test_nearest_mean_head_is_scikit_learns_nearest_centroid():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from kampong import selection
 from kampong._linalg import project
 from kampong._validation import (
     check_choice,
@@ -20,25 +21,30 @@ from kampong._validation import (
     validate_batch,
     validate_rows,
 )
+from kampong.checkpoint import Savable
+from kampong.checkpoint.parts import record_from, statistics_from, statistics_state
 from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
-from kampong.heads import class_head, label_head
-from kampong.reservoir import ClassReservoir
+from kampong.heads import LinearHead, class_head, label_head
+from kampong.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
 from kampong.rows import ClassRows
-from kampong.solvers import choose, classes_seen, scatter, solve, value_of
+from kampong.solvers import Subspace, choose, classes_seen, scatter, solve, value_of
 from kampong.statistics import ClassMeans, ClassScatter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kampong._linalg import Float, Rows
+    from kampong.checkpoint import Contents
     from kampong.criterion import Criterion
-    from kampong.heads import LinearHead
-    from kampong.solvers import Subspace
+    from kampong.selection import Choice
+    from kampong.solvers._base import Krylov
 
 
 HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
 """Rows on which `fit` measures the covariance of the Gaussian head where no scatter is kept: good to about 2 %."""
 
 
-class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """Base of the linear estimators; a subclass names its parameters and its criterion.
 
     `fit` and `partial_fit` update `_statistics` and empty `_results`; everything read from the model afterwards is
@@ -64,6 +70,10 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         """Return the criterion; before the first row `statistics` is None and a stand-in of the same kind will do."""
         raise NotImplementedError
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        """Return the criteria to choose from by accuracy, weak to strong, or None where the parameter is given."""
+        return None
 
     def _admit(self, ratio: float) -> str:
         """Return the parameter that would admit a direction of this Fisher ratio."""
@@ -296,6 +306,20 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         return self._solve().solver
 
     @property
+    def solver_reason_(self) -> str:
+        """Why the directions were found by that solver."""
+        name, d = self.solver_, self.n_features_in_
+        if self.solver == name:
+            return f"solver={name!r} was asked for"
+        width = f"{d} features, {'up to' if d <= scatter.WIDEST else 'past'} the {scatter.WIDEST} of a d × d scatter"
+        return {
+            "gram": "S_b alone is maximised, and the class means hold all of it",
+            "scatter": f"{width}: S_w is kept whole, and the result exact",
+            "resolvent": f"{width}; the rows were in hand: products with them, {self.n_steps_} steps",
+            "reservoir": f"{width}; the rows passed by: exact means and a sample of them, {self.n_steps_} steps",
+        }[name]
+
+    @property
     def n_steps_(self) -> int:
         """The number of products with S_w that an iterative solver took; 0 for the exact ones."""
         return self._solve().n_steps
@@ -310,9 +334,17 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
         results = self._results_checked()
         if "sampling_error" not in results:
             statistics = self._statistics
-            exact = not isinstance(statistics, ClassReservoir) or not statistics.full
+            sampled = isinstance(statistics, ClassReservoir) and not isinstance(statistics, ClassScatter)
+            exact = not sampled or not cast("ClassReservoir", statistics).full
             results["sampling_error"] = 0.0 if exact else self._halves_differ()
         return float(results["sampling_error"])
+
+    @property
+    def choice_(self) -> Choice | None:
+        """How a parameter given as "auto" was chosen: the candidates and their curves; None where none was."""
+        self._solve()
+        choice: Choice | None = self._results.get("choice")
+        return choice
 
     @property
     def head_(self) -> str:
@@ -393,9 +425,11 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
             statistics = ClassScatter
         elif means_only and not in_hand:
             statistics = ClassReservoir
-        if statistics is ClassReservoir:
-            seed, budget = self.random_state, int(self.reservoir_bytes)
-            self._statistics = ClassReservoir(n_features, budget=budget, random_state=seed)
+        budget = int(min(self.reservoir_bytes, 2**62))
+        if statistics is ClassScatter and self._candidates(None) is not None:
+            statistics, budget = SampledScatter, min(budget, selection.JUDGES * (8 * n_features + ROW_BYTES + 8))
+        if issubclass(statistics, ClassReservoir):
+            self._statistics = statistics(n_features, budget=budget, random_state=self.random_state)
         else:
             self._statistics = statistics(n_features)
         self._results = {}
@@ -466,15 +500,35 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
                     f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
                     "another class."
                 )
-            criterion = self._criterion(self._statistics)
             try:
-                found = solve(criterion, self._statistics, self._wanted(), solver=self.solver)
+                space = self._choose()
+                criterion = self._criterion(self._statistics)
+                found = solve(criterion, self._statistics, self._wanted(), solver=self.solver, space=space)
             except ValueError as error:
                 raise ValueError(f"{type(self).__name__}: {error}") from None
             self._comment(criterion, found)
             results["subspace"] = found
         subspace: Subspace = results["subspace"]
         return subspace
+
+    def _chosen(self, otherwise: float) -> float:
+        """Return the value chosen in the present state, or another where none could be."""
+        choice: Choice | None = self._results.get("choice")
+        return otherwise if choice is None else choice.value
+
+    def _choose(self) -> Krylov | None:
+        """Choose a parameter that is left open; return the space it was chosen in, where that is used again."""
+        statistics = self._statistics
+        candidates = self._candidates(statistics)
+        if not candidates:
+            return None
+        if not isinstance(statistics, ClassReservoir | ClassRows):
+            return None
+        nearest = self.head == "nearest_mean"
+        choice, space = selection.choose(candidates, statistics, self._wanted(), nearest_mean=nearest)
+        if choice.weight > 0:
+            self._results["choice"] = choice
+        return space
 
     def _comment(self, criterion: Criterion, found: Subspace) -> None:
         """Warn, once a model, where the directions are not what was hoped for."""
@@ -534,6 +588,34 @@ class DiscriminantSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cl
                 )
         return statistics.within_trace / statistics.n_features
 
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds: what reading leaves behind only where the statistics cannot give it again."""
+        if not hasattr(self, "_statistics"):
+            return None
+        state = {"statistics": statistics_state(self._statistics), "rows_gone": self._rows_gone}
+        if "covariance" in self._results:
+            state["covariance"] = self._results["covariance"]
+        if self._rows_gone:
+            found = ("subspace", "head", "choice")
+            state |= {name: vars(self._results[name]) for name in found if name in self._results}
+        return state
+
+    def _from_state(self, contents: Contents) -> None:
+        self._statistics = statistics_from(contents.part("statistics"), self.n_features_in_)
+        self._said, self._rows_gone = False, contents.flag("rows_gone")
+        self._results = {}
+        if "covariance" in contents:
+            self._results["covariance"] = contents.array("covariance", np.float64, (None, None))
+        if self._rows_gone:
+            n_classes, width = self._statistics.n_classes, self.n_features_in_
+            found = record_from(contents.part("subspace"), Subspace, components=(None, width), eigenvalues=(None,))
+            weights = (n_classes, len(found.components))
+            head = record_from(contents.part("head"), LinearHead, weights=weights, offsets=(n_classes,))
+            self._results |= {"subspace": found, "head": head}
+            if "choice" in contents:
+                curves = dict.fromkeys(("values", "accuracies", "log_losses"), (None,))
+                self._results["choice"] = record_from(contents.part("choice"), selection.Choice, **curves)
+
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
         return validate_rows(self, X)
@@ -564,7 +646,8 @@ def _below(ratio: float) -> float:
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    return dict(model.get_params())
+    """Return what must agree for a merge; the seeds of two samples should rather differ."""
+    return {name: value for name, value in model.get_params().items() if name != "random_state"}
 
 
 def _same_names(mine: Any, theirs: Any) -> bool:

@@ -154,3 +154,11 @@ def _csr_times_block(
             j, value = indices[position], data[position]
             for c in range(width):
                 out[p, c] += value * block[j, c]
+
+
+@compiled
+def mix(state: Any) -> Any:
+    """Return the finaliser of splitmix64: every bit of the result depends on every bit of the state."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

@@ -36,6 +36,17 @@ class Members:
         rows, first = np.unique(self.rows, return_index=True)
         return rows, self.weights[first]
 
+    def without(self, rows: Integer) -> Members:
+        """Return the memberships of all rows but these."""
+        gone = np.zeros(self.n_rows, dtype=bool)
+        gone[rows] = True
+        mine = ~gone[self.rows]
+        return Members(self.rows[mine], self.codes[mine], self.weights[mine], self.n_rows)
+
+    def renamed(self, position: Integer) -> Members:
+        """Return the same memberships with the classes numbered anew."""
+        return Members(self.rows, position[self.codes], self.weights, self.n_rows)
+
 
 class LabelIndex:
     """The classes seen so far, numbered in order of appearance, and how to sort them.
@@ -63,8 +74,8 @@ class LabelIndex:
         The index itself is unchanged: `add` the new labels once the rows have been accepted.
         """
         kind = y.dtype.kind
-        if kind in "iub" and len(y) > 1 and int(y.max()) - int(y.min()) < 4 * len(y) + 1024:
-            low = int(y.min())
+        low, high = (int(y.min()), int(y.max())) if kind in "iub" and len(y) > 1 else (0, 2**63)
+        if high < min(low + 4 * len(y) + 1024, 2**63):
             shifted = y.astype(np.int64) - low
             present = np.flatnonzero(np.bincount(shifted))
             values = (present + low).astype(bool).tolist() if kind == "b" else (present + low).tolist()
@@ -74,6 +85,13 @@ class LabelIndex:
             return table[shifted], new
         codes, new = self._number(y.tolist())
         return np.asarray(codes, dtype=np.int64), new
+
+    @property
+    def position(self) -> Integer:
+        """Return where each class stands among the sorted labels."""
+        place = np.empty(len(self.labels), dtype=np.int64)
+        place[self.order] = np.arange(len(self.labels))
+        return place
 
     def _number(self, values: Iterable[Label]) -> tuple[list[int], list[Label]]:
         known = self._codes

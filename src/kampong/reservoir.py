@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy import sparse
 
-from kampong._linalg import blocks, compiled
+from kampong._linalg import blocks, compiled, mix
 from kampong._validation import Members, check_rows, check_weights
-from kampong.rows import within_times
-from kampong.statistics import ClassMeans
+from kampong.rows import Sample, within_times
+from kampong.statistics import ClassMeans, ClassScatter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,25 +31,6 @@ ROW_BYTES = 96
 
 PENDING_SHARE = 1 / 16
 """The part of the budget that may wait for the next cut."""
-
-
-class Sample(NamedTuple):
-    """The rows kept of a stream, in the order of their keys. They are the reservoir's own: do not write to them.
-
-    Attributes
-    ----------
-    rows : array or sparse matrix of shape (n, d)
-        The rows.
-    members : Members
-        Which row counts for which class (a position in `ClassReservoir.classes`), and with what weight: the weights
-        of a class sum to its exact weight.
-    weights : array of shape (n,)
-        For each row, the weight of the rows it stands for, by itself: totals over the sample are unbiased.
-    """
-
-    rows: Rows
-    members: Members
-    weights: Float
 
 
 class ClassReservoir(ClassMeans):
@@ -181,6 +162,11 @@ class ClassReservoir(ClassMeans):
             self._used, self._threshold = (0, 0, 0), math.inf
         return self
 
+    def held(self) -> tuple[Rows, Members]:
+        """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
+        kept = self._cut()
+        return self._rows(kept), self._weigh(kept)[0]
+
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block: exact while all rows fit, estimated from the sample after that."""
         kept = self._cut()
@@ -193,14 +179,13 @@ class ClassReservoir(ClassMeans):
             )
         return within_times(self._rows(kept), members, self._means[: len(self._index)], block) / weight
 
-    def sample(self) -> Sample:
-        """Return the rows kept, their memberships and their weights, in the order of their keys."""
+    def sample(self, most: int | None = None) -> Sample:
+        """Return the rows kept, or the first `most` of them, which are a sample too, in the order of their keys."""
         kept = self._cut()
         members, weights = self._weigh(kept)
-        position = np.empty(len(self._index), dtype=np.int64)
-        position[self._index.order] = np.arange(len(self._index))
-        members = Members(members.rows, position[members.codes], members.weights, members.n_rows)
-        return Sample(self._rows(kept), members, weights)
+        own = kept.weights * np.exp(self._frame - kept.frames)
+        sample = Sample(self._rows(kept), members.renamed(self._index.position), weights, own, np.arange(len(own)))
+        return sample if most is None or most >= len(own) else sample.first(most)
 
     def halves(self) -> tuple[Self, Self]:
         """Return two copies with the same means and every other row of the sample each: their difference is its error.
@@ -249,8 +234,9 @@ class ClassReservoir(ClassMeans):
                 "collect both with the same budget."
             )
 
-    def _join(self, other: ClassReservoir, joined: Float) -> None:
+    def _join(self, other: Any, joined: Float) -> None:
         """Unite the samples: the weights of both streams as they are now."""
+        super()._join(other, joined)
         kept = other._cut()
         shift = self._frame - other._frame
         self._threshold = min(self._threshold, other._threshold + shift)
@@ -383,6 +369,24 @@ class ClassReservoir(ClassMeans):
         return Members(rows, kept.codes, weights[rows] * scale[kept.codes], len(weights)), weights
 
 
+class SampledScatter(ClassReservoir, ClassScatter):
+    """The d × d scatter, exact, and a sample of rows beside it, to judge by.
+
+    Parameters
+    ----------
+    n_features : int
+        The width d of the rows.
+    budget : int
+        Bytes for the sample.
+    random_state : int
+        The seed of its clocks.
+    """
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block, from the scatter."""
+        return ClassScatter.within_times(self, block)
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Rows with their keys, weights on arrival, frames on arrival, and labels `codes[first : first + count]`."""
@@ -446,23 +450,15 @@ def _whole(name: str, value: Any, low: int, high: int, meaning: str) -> int:
 
 
 @compiled
-def _mix(state: Any) -> Any:
-    """Return the finaliser of splitmix64: every bit of the result depends on every bit of the state."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
-@compiled
 def _draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float, found: Integer, keys: Float) -> int:
     """Find the rows whose key is below the threshold; `number` is how many rows came before."""
     step = np.uint64(0x9E3779B97F4A7C15)
-    start = _mix(seed + step)
+    start = mix(seed + step)
     count = 0
     for i in range(len(weights)):
         if weights[i] > 0.0:
             number += np.uint64(1)
-            bits = _mix(_mix(number * step) ^ start) >> np.uint64(12)
+            bits = mix(mix(number * step) ^ start) >> np.uint64(12)
             clock = -np.log((np.float64(bits) + 0.5) * 2.0**-52)
             key = np.log(clock) - np.log(weights[i]) + frame
             if key < threshold:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,6 +12,38 @@ from kampong.statistics import ClassMeans
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
+
+
+class Sample(NamedTuple):
+    """Some of the rows that statistics have seen. They may be the statistics' own: do not write to them.
+
+    Attributes
+    ----------
+    rows : array or sparse matrix of shape (n, d)
+        The rows.
+    members : Members
+        Which row counts for which class (a position in `classes`), and with what weight in S_w: where S_w comes from
+        the sample itself, the weights of a class sum to its exact weight.
+    weights : array of shape (n,)
+        For each row, the weight of the rows it stands for, by itself: totals over the sample are unbiased.
+    own : array of shape (n,)
+        For each row, what it weighs in the class means.
+    numbers : array of shape (n,)
+        Where each row is among those that S_w is computed from.
+    """
+
+    rows: Rows
+    members: Members
+    weights: Float
+    own: Float
+    numbers: Integer
+
+    def first(self, count: int) -> Sample:
+        """Return the first so many rows."""
+        mine = self.members.rows < count
+        rows, codes, weights = self.members.rows[mine], self.members.codes[mine], self.members.weights[mine]
+        members = Members(rows, codes, weights, count)
+        return Sample(self.rows[:count], members, self.weights[:count], self.own[:count], self.numbers[:count])
 
 
 class ClassRows(ClassMeans):
@@ -73,9 +105,27 @@ class ClassRows(ClassMeans):
         """Return the class means alone, so that the rows can go."""
         return ClassMeans.from_arrays(self.to_arrays())
 
+    def sample(self, most: int, random_state: int = 0) -> Sample:
+        """Return rows of positive weight: all of them, or `most` drawn at random, each as likely as any other."""
+        X, members = self.held()
+        rows, own = members.weight_by_row
+        if len(rows) > most:
+            chosen = np.sort(np.random.default_rng(random_state).choice(len(rows), most, replace=False))
+            rows, own = rows[chosen], own[chosen]
+        place = np.full(X.shape[0], -1)
+        place[rows] = np.arange(len(rows))
+        mine = place[members.rows] >= 0
+        codes = self._index.position[members.codes[mine]]
+        mine_members = Members(place[members.rows[mine]], codes, members.weights[mine], len(rows))
+        return Sample(X[rows], mine_members, own, own, rows)
+
+    def held(self) -> tuple[Rows, Members]:
+        """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
+        return self._held[0]
+
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block."""
-        (X, members), *_ = self._held
+        X, members = self.held()
         return within_times(X, members, self._means[: len(self._index)], block) / self.total
 
 

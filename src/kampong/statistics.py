@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 
 from kampong._linalg import blocks, compiled, one_blas_thread, run, split
 from kampong._validation import (
@@ -131,7 +131,7 @@ class ClassMeans:
     @property
     def total(self) -> float:
         """Return the weight of all memberships."""
-        return float(self._counts.sum())
+        return float(self._counts[: len(self._index)].sum())  # spare room would change the order of the sum
 
     @property
     def mean(self) -> Float:
@@ -144,7 +144,7 @@ class ClassMeans:
     @property
     def within_trace(self) -> float:
         """Return tr S_w."""
-        return float(self._squares.sum()) / self.total
+        return float(self._squares[: len(self._index)].sum()) / self.total
 
     @property
     def row_weight(self) -> float:
@@ -431,7 +431,8 @@ class ClassScatter(ClassMeans):
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block."""
-        product: Float = self.within_scatter() @ block
+        block = np.asfortranarray(block, dtype=np.float64)
+        product: Float = linalg.blas.dsymm(1.0 / self.total, self._scatter.T, block, lower=0)  # the triangle kept up
         return product
 
     def decay(self, factor: float) -> Self:
@@ -454,7 +455,7 @@ class ClassScatter(ClassMeans):
     def _triangle(self) -> Float:
         return self._scatter
 
-    def _join(self, other: ClassScatter, joined: Float) -> None:
+    def _join(self, other: Any, joined: Float) -> None:
         self._scatter += other._scatter
         self._scatter += joined.T @ joined
 

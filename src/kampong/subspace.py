@@ -10,9 +10,12 @@ from kampong._discriminant import DiscriminantSubspace, _below
 from kampong._validation import check_number
 from kampong.criterion import FisherCriterion, MarginCriterion
 from kampong.reservoir import BUDGET
+from kampong.selection import EPSILONS, RIDGES
 from kampong.statistics import ClassScatter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kampong.criterion import Criterion
     from kampong.statistics import ClassMeans
 
@@ -42,8 +45,11 @@ class MarginSubspace(DiscriminantSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features; a warning
         says how many of them lower the criterion.
-    epsilon : float
-        The weight ε ≥ 0 of the within-class scatter.
+    epsilon : float or "auto"
+        The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on rows
+        held back: from rows in hand, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
+        turn where rows are few. What the rows held back added is taken out of the statistics again, so no second
+        pass is needed; a choice is made anew when a result is read.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -58,7 +64,8 @@ class MarginSubspace(DiscriminantSubspace):
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -86,6 +93,12 @@ class MarginSubspace(DiscriminantSubspace):
         The column names, where the rows had them.
     solver_ : str
         The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -120,7 +133,7 @@ class MarginSubspace(DiscriminantSubspace):
         self,
         n_components: Any = "auto",
         *,
-        epsilon: float = 1.0,
+        epsilon: Any = 1.0,
         solver: str = "auto",
         decay: float = 1.0,
         half_life: float | None = None,
@@ -138,9 +151,21 @@ class MarginSubspace(DiscriminantSubspace):
         self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
-        name = type(self).__name__
-        step = "0 weighs the class means alone."
+        if self.epsilon == "auto":
+            return MarginCriterion(1.0) if statistics is None else MarginCriterion(self._chosen(1.0))
+        name, step = type(self).__name__, "0 weighs the class means alone; 'auto' has it chosen."
         return MarginCriterion(check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return [MarginCriterion(epsilon) for epsilon in EPSILONS] if self.epsilon == "auto" else None
+
+    @property
+    def epsilon_(self) -> float:
+        """The weight ε in use."""
+        self._solve()
+        criterion = self._criterion(self._statistics)
+        assert isinstance(criterion, MarginCriterion)
+        return criterion.epsilon
 
 
 class InterClassScatter(MarginSubspace):
@@ -169,7 +194,8 @@ class InterClassScatter(MarginSubspace):
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -197,6 +223,12 @@ class InterClassScatter(MarginSubspace):
         The column names, where the rows had them.
     solver_ : str
         The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -244,6 +276,9 @@ class InterClassScatter(MarginSubspace):
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         return MarginCriterion.inter_class()
 
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return None
+
 
 class MaximumMarginCriterion(MarginSubspace):
     """The directions that maximise S_b − S_w (MMC): ε = 1.
@@ -268,7 +303,8 @@ class MaximumMarginCriterion(MarginSubspace):
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -296,6 +332,12 @@ class MaximumMarginCriterion(MarginSubspace):
         The column names, where the rows had them.
     solver_ : str
         The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -343,6 +385,9 @@ class MaximumMarginCriterion(MarginSubspace):
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         return MarginCriterion.maximum_margin()
 
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return None
+
 
 class SupervisedKampongMeasure(MarginSubspace):
     """The directions of the Supervised Kampong Measure (SKM) with parameter a: ε = (a − 1)/2.
@@ -357,8 +402,9 @@ class SupervisedKampongMeasure(MarginSubspace):
         How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
         are classes do. More may be asked for, up to the number of features; a warning
         says how many of them lower the criterion.
-    a : float
-        The weight a ≥ 1 of the pull of a row towards the mean of its own class.
+    a : float or "auto"
+        The weight a ≥ 1 of the pull of a row towards the mean of its own class. "auto" chooses it by the accuracy on
+        rows held back, as `MarginSubspace` chooses ε.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -373,7 +419,8 @@ class SupervisedKampongMeasure(MarginSubspace):
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -401,6 +448,14 @@ class SupervisedKampongMeasure(MarginSubspace):
         The column names, where the rows had them.
     solver_ : str
         The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
+    a_ : float
+        The parameter a in use.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -429,7 +484,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         self,
         n_components: Any = "auto",
         *,
-        a: float = 2.0,
+        a: Any = 2.0,
         solver: str = "auto",
         decay: float = 1.0,
         half_life: float | None = None,
@@ -447,8 +502,18 @@ class SupervisedKampongMeasure(MarginSubspace):
         self.random_state = random_state
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
-        name, step = type(self).__name__, "1 is the inter-class scatter, 3 the maximum margin criterion."
+        if self.a == "auto":
+            return MarginCriterion(1.0) if statistics is None else MarginCriterion(self._chosen(1.0))
+        name, step = type(self).__name__, "1 is the inter-class scatter, 3 the maximum margin criterion; or 'auto'."
         return MarginCriterion.kampong(check_number(name, "a", self.a, low=1.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return [MarginCriterion(epsilon) for epsilon in EPSILONS] if self.a == "auto" else None
+
+    @property
+    def a_(self) -> float:
+        """The parameter a in use."""
+        return 1.0 + 2.0 * self.epsilon_
 
     def _admit(self, ratio: float) -> str:
         return f"a={2 * _below(ratio) + 1:g}"
@@ -464,10 +529,11 @@ class FisherDiscriminant(DiscriminantSubspace):
     ----------
     n_components : int or None
         How many directions, at most one less than there are classes; None for all of those.
-    ridge : float or "auto"
-        The ridge ρ ≥ 0, in the squared units of the features. "auto" is d/n times the lower quartile of the
-        within-class variances of the d features, n the weight of the rows: it fades as the data grow, and a feature of
-        large units does not drown the others. Where no scatter is kept (past 8192 features) it is tr(S_w)/n.
+    ridge : float, "auto" or "rule"
+        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it from a grid by the accuracy on rows
+        held back, as `MarginSubspace` chooses ε. "rule" is quicker, for models that are read after each row: d/n times
+        the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
+        no scatter is kept (past 8192 features).
     solver : {"auto", "scatter", "resolvent", "reservoir"}
         "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
         rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
@@ -482,7 +548,8 @@ class FisherDiscriminant(DiscriminantSubspace):
         priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, and head="gaussian" past 8192 features.
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -510,6 +577,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         The column names, where the rows had them.
     solver_ : str
         The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -571,15 +642,31 @@ class FisherDiscriminant(DiscriminantSubspace):
         return criterion.ridge
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
-        if not (isinstance(self.ridge, str) and self.ridge == "auto"):
-            name, step = type(self).__name__, "Use 'auto' to have it chosen."
-            return FisherCriterion(check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step))
-        if statistics is None:
-            return FisherCriterion(0.0)
-        spread = statistics.within_trace
-        if spread == 0:  # every class is a single point: any ridge gives the same directions
-            spread = float((statistics.between_factor() ** 2).sum())
-        elif isinstance(statistics, ClassScatter):
-            variances = statistics.within_variances()
-            spread = statistics.n_features * float(np.percentile(variances[variances > 0], 25))
-        return FisherCriterion(spread / statistics.total)
+        if isinstance(self.ridge, str) and self.ridge in ("auto", "rule"):
+            if statistics is None:
+                return FisherCriterion(0.0)
+            return FisherCriterion(self._chosen(_ridge_rule(statistics)))
+        name, step = type(self).__name__, "Use 'auto' to have it chosen."
+        return FisherCriterion(check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        if self.ridge != "auto":
+            return None
+        if statistics is None or statistics.within_trace == 0:
+            return []
+        grid = RIDGES * statistics.within_trace / statistics.n_features
+        return [FisherCriterion(float(ridge)) for ridge in np.sort(np.append(grid, _ridge_rule(statistics)))]
+
+
+def _ridge_rule(statistics: ClassMeans) -> float:
+    """Return d/n times the lower quartile of the within-class variances, or times their mean where only that is known.
+
+    One feature of large units would drown the others in the mean.
+    """
+    spread = statistics.within_trace
+    if spread == 0:  # every class is a single point: any ridge gives the same directions
+        spread = float((statistics.between_factor() ** 2).sum())
+    elif isinstance(statistics, ClassScatter):
+        variances = statistics.within_variances()
+        spread = statistics.n_features * float(np.percentile(variances[variances > 0], 25))
+    return spread / statistics.total

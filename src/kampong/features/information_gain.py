@@ -14,14 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._linalg import compiled
 from kampong._validation import LabelIndex, check_labels, check_weights, is_indicator, validate_batch
+from kampong.checkpoint import Savable
+from kampong.checkpoint.parts import index_from, index_state
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
 
 
-class InformationGain(SelectorMixin, BaseEstimator):
+class InformationGain(Savable, SelectorMixin, BaseEstimator):
     """Keep the columns whose presence tells most about the class.
 
     A term is present in a row where its value is not zero. Its score is the mutual information of presence and class,
@@ -249,6 +252,20 @@ class InformationGain(SelectorMixin, BaseEstimator):
         self._n_samples += len(rows)
         self._results = {}
         return self
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        if not hasattr(self, "_index"):
+            return None
+        labels, counts, presence = index_state(self._index), self._counts.copy(), self._presence.copy()
+        return {"labels": labels, "counts": counts, "presence": presence, "n_samples": self._n_samples}
+
+    def _from_state(self, contents: Contents) -> None:
+        self._index = index_from(contents.part("labels"))
+        n_classes = len(self._index)
+        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
+        self._presence = contents.array("presence", np.float64, (n_classes, self.n_features_in_), low=0.0)
+        self._n_samples, self._results = contents.whole("n_samples"), {}
 
     def _enlarge(self) -> None:
         """Add a line of zeros for each new class; nothing is copied where there is none."""

@@ -14,15 +14,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kampong._validation import check_number, validate_rows
+from kampong.checkpoint import Savable
+from kampong.checkpoint.parts import kernel_from, kernel_state, labels_from, labels_state, rows_from, rows_state
 from kampong.kernels import KernelRows, kernel_scores, make_kernel
+from kampong.margin._progress import CallbackSupport
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
     from kampong.margin.core_set import Solution
     from kampong.margin.hull import Hull
 
 
-class MarginClassifier(ClassifierMixin, BaseEstimator):
+class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the margin classifiers: two classes make one problem, more make one problem a class, against the rest.
 
     The problems share all kernel values.
@@ -155,6 +159,44 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.support_vectors_: Rows = empty if precomputed else X[self.support_]
         self._support = self._kernel.prepare(self.support_vectors_)
 
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        if not hasattr(self, "support_"):
+            return None
+        return {
+            "kernel": kernel_state(self._kernel),
+            "classes": labels_state(self.classes_),
+            "status": labels_state(self.status_),
+            "support_vectors": rows_state(self.support_vectors_),
+            "codes": self._codes,
+            "weights": np.array(self._weights),
+            "n_kernel_evaluations": int(self.n_kernel_evaluations_),
+            **{name: getattr(self, name) for name in ("support_", *RESULTS)},
+        }
+
+    def _from_state(self, contents: Contents) -> None:
+        self._kernel = kernel_from(contents.part("kernel"), self.n_features_in_)
+        self.classes_ = labels_from(contents.part("classes"))
+        self.status_ = labels_from(contents.part("status"))
+        n_classes, self.gamma_ = len(self.classes_), self._kernel.gamma
+        n_problems = 1 if n_classes == 2 else n_classes
+        if n_classes < 2 or not np.array_equal(np.unique(self.classes_), self.classes_):
+            contents.refuse("the classes are too few, or not in order")
+        self.support_ = contents.array("support_", np.int64, (None,), low=0)
+        for name, dtype in RESULTS.items():
+            shape = (n_problems, len(self.support_)) if name == "dual_coef_" else (n_problems,)
+            result = contents.array(name, dtype, shape, finite=name in ("dual_coef_", "intercept_"), nan=True)
+            setattr(self, name, result)
+        self.n_kernel_evaluations_ = contents.whole("n_kernel_evaluations")
+        self._codes = contents.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
+        self._weights = list(contents.array("weights", np.float64, (n_problems, len(self._codes))))
+        precomputed = self._kernel.name == "precomputed"
+        if precomputed and (self.support_ >= self.n_features_in_).any():
+            contents.refuse(f"support_ names rows past the {self.n_features_in_} of the kernel")
+        shape = (0, 0) if precomputed else (len(self.support_), self.n_features_in_)
+        self.support_vectors_ = rows_from(contents.part("support_vectors"), shape)
+        self._support = self._kernel.prepare(self.support_vectors_)
+
     def _warn(self, outcomes: list[Solution]) -> None:
         """Say what was not reached, the gap at which it ended, and what to do."""
         name = type(self).__name__
@@ -181,6 +223,16 @@ MESSAGES = {
     "hyperplane found is kept (relative duality gap {gap:.3g}). Use another kernel, or other parameters of this one.",
     "interrupted": "interrupted; the hyperplane reached so far is kept, and its duality gap is not known. "
     "Fit again, with warm_start=True to go on from here.",
+}
+
+
+RESULTS = {
+    "dual_coef_": np.float64,
+    "intercept_": np.float64,
+    "margin_": np.float64,
+    "dual_gap_": np.float64,
+    "n_core_": np.int64,
+    "n_iter_": np.int64,
 }
 
 

@@ -11,12 +11,14 @@ from sklearn.utils import check_random_state
 
 from kampong._validation import check_choice, check_number
 from kampong.margin._base import MarginClassifier
+from kampong.margin._progress import FitWatcher, with_callbacks
 from kampong.margin.core_set import Solution, solve
-from kampong.margin.hull import Hull, walk
-from kampong.margin.problem import Options
+from kampong.margin.hull import Hull, Walk, walk
+from kampong.margin.problem import UNKNOWN, Options
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
     from kampong.kernels import KernelRows
 
 
@@ -33,6 +35,7 @@ class OverClassifier(MarginClassifier):
     _stored_numbers: Integer
     _stored_weights: list[Float]
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes of maximum margin.
 
@@ -51,7 +54,7 @@ class OverClassifier(MarginClassifier):
         X, y = self._validate(X, y)
         codes = self._encode(y)
         start = self._previous(X, codes)
-        self._learn(X, codes, self._open(X), start)
+        self._learn(X, codes, self._open(X), start, y)
         self.n_samples_seen_ = X.shape[0]
         return self
 
@@ -99,6 +102,31 @@ class OverClassifier(MarginClassifier):
         self._stored_numbers = self.support_ = numbers[self.support_]
         return self
 
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds: the patterns stored too."""
+        state = super()._to_state()
+        if state is None:
+            return None
+        stored = {
+            "codes": self._stored_codes,
+            "numbers": self._stored_numbers,
+            "weights": np.array(self._stored_weights),
+        }
+        counts = {"counts_": self.counts_} if hasattr(self, "counts_") else {}
+        return {**state, "stored": stored, "n_samples_seen_": self.n_samples_seen_, **counts}
+
+    def _from_state(self, contents: Contents) -> None:
+        super()._from_state(contents)
+        n_problems, n = self.dual_coef_.shape
+        stored = contents.part("stored")
+        self._stored_codes = stored.array("codes", np.int64, (n,), low=0, high=len(self.classes_) - 1)
+        self._stored_numbers = stored.array("numbers", np.int64, (n,), low=0)
+        self._stored_weights = list(stored.array("weights", np.float64, (n_problems, n)))
+        stored.finish()
+        self.n_samples_seen_ = contents.whole("n_samples_seen_")
+        if "counts_" in contents:
+            self.counts_ = contents.array("counts_", np.int64, (n_problems, None))
+
     def _previous(self, X: Rows, codes: Integer) -> list[Float] | None:
         """Return the weights of the last fit, where this one may start from them."""
         if not self.warm_start or not hasattr(self, "_weights"):
@@ -106,7 +134,10 @@ class OverClassifier(MarginClassifier):
         fits = len(self._weights[0]) == X.shape[0] and np.array_equal(self._codes, codes)
         return self._weights if fits else None
 
-    def _learn(self, X: Rows, codes: Integer, rows: KernelRows, start: list[Float] | None) -> None:
+    def _learn(
+        self, X: Rows, codes: Integer, rows: KernelRows, start: list[Float] | None, y: np.ndarray | None = None
+    ) -> None:
+        """Solve all problems and keep the answer; `y` given, callbacks hear of it."""
         name = type(self).__name__
         check_choice(name, "bias", self.bias, ("augmented", "exact"))
         check_choice(name, "walk", self.walk, ("paper", "fast"))
@@ -118,14 +149,16 @@ class OverClassifier(MarginClassifier):
             cap = math.inf if self.nu is None else (0.5 if split else 1.0) / count
             hulls.append(Hull(signs, offset=0.0 if split else 1.0, cap=cap, split=split))
             patterns.append(count)
+        watcher = None if y is None else FitWatcher(self, X, y, hulls, rows)
         if self.walk == "paper":
-            outcomes = self._walk(rows, hulls, patterns, start)
+            outcomes = self._walk(rows, hulls, patterns, start, watcher)
         else:
             options = Options(
                 float(self.tol),
                 max_steps=int(self.max_iter),
                 block_bytes=self._budget,
                 verbose=int(self.verbose),
+                watcher=watcher,
             )
             start = None if start is None else _feasible(start, hulls)
             outcomes = solve(rows, hulls, options, check_random_state(self.random_state), start)
@@ -135,15 +168,36 @@ class OverClassifier(MarginClassifier):
         self._stored_weights = [weights[self.support_] for weights in self._weights]
         if self.walk == "paper":
             self.counts_ = np.array(self._stored_weights).astype(np.int64)
+        if watcher is not None:
+            watcher.finish()
         self._warn(outcomes)
 
     def _walk(
-        self, rows: KernelRows, hulls: list[Hull], patterns: list[int], start: list[Float] | None
+        self,
+        rows: KernelRows,
+        hulls: list[Hull],
+        patterns: list[int],
+        start: list[Float] | None,
+        watcher: FitWatcher | None,
     ) -> list[Solution]:
         outcomes: list[Solution] = []
         weights: list[Float] = []
-        interrupted = False
+        interrupted = stopped = False
+        unknown = Solution(np.zeros(rows.n_samples), np.full(rows.n_samples, math.inf), UNKNOWN, 0, 0, "interrupted")
+
+        def on_chunk(here: Walk) -> bool:
+            nonlocal stopped
+            if watcher is None or interrupted:
+                return False
+            others = [unknown] * (len(hulls) - len(outcomes) - 1)
+            stopped = watcher.end(lambda: [*outcomes, _outcome(here, patterns[len(outcomes)]), *others])
+            if here.status == "interrupted" and not stopped:
+                watcher.begin()
+            return stopped
+
         for p, (hull, count) in enumerate(zip(hulls, patterns, strict=True)):
+            if watcher is not None and not interrupted:
+                watcher.begin()
             whole = start is not None and np.array_equal(start[p], np.round(start[p]))
             end = walk(
                 rows,
@@ -154,18 +208,16 @@ class OverClassifier(MarginClassifier):
                 # after an interrupt the other problems get the least that makes a model
                 steps=1 if interrupted else int(self.max_iter),
                 counts=start[p].astype(np.int64) if start is not None and whole else None,
+                on_chunk=None if watcher is None else on_chunk,
             )
-            total = max(1, int(end.counts.sum()))
-            gradient = end.margins * count / total
             interrupted = interrupted or end.status == "interrupted"
-            status = "interrupted" if interrupted else end.status
-            n_core = int(np.count_nonzero(end.counts))
-            outcomes.append(Solution(end.counts / total, gradient, end.gap, n_core, end.steps, status))
+            outcomes.append(_outcome(end._replace(status="interrupted") if interrupted else end, count))
+            interrupted = interrupted or stopped
             weights.append(end.counts.astype(np.float64))
             if self.verbose:
                 print(
-                    f"problem {p}: {end.steps} steps, relative gap {end.gap.relative:.3g}, {n_core} patterns stored, "
-                    f"{rows.n_evaluations:.3g} kernel evaluations",
+                    f"problem {p}: {end.steps} steps, relative gap {end.gap.relative:.3g}, "
+                    f"{outcomes[-1].n_core} patterns stored, {rows.n_evaluations:.3g} kernel evaluations",
                     flush=True,
                 )
         self._weights = weights
@@ -185,6 +237,13 @@ class OverClassifier(MarginClassifier):
                 f"nu must be at most 2·{smaller}/{n} = {2 * smaller / n:.4g}. Lower nu or balance the classes."
             )
         return max(1, math.ceil(nu * n / 2 - 1e-9)) if split else min(count, n)
+
+
+def _outcome(end: Walk, patterns: int) -> Solution:
+    """Return where a walk stands as a point of the hull."""
+    total = max(1, int(end.counts.sum()))
+    n_core = int(np.count_nonzero(end.counts))
+    return Solution(end.counts / total, end.margins * patterns / total, end.gap, n_core, end.steps, end.status)
 
 
 def _feasible(start: list[Float], hulls: list[Hull]) -> list[Float] | None:

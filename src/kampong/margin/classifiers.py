@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from kampong._validation import check_choice, check_number
 from kampong.margin._base import MarginClassifier
 from kampong.margin._over import OverClassifier
+from kampong.margin._progress import FitWatcher, with_callbacks
 from kampong.margin.core_set import solve
 from kampong.margin.hull import Hull
 from kampong.margin.problem import Options
@@ -395,6 +396,7 @@ class CoreVectorClassifier(MarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes, one for two classes, else one a class.
 
@@ -425,6 +427,7 @@ class CoreVectorClassifier(MarginClassifier):
                 f"{self._kernel.name} kernel has values that differ by {spread:.3g}. Use criterion='gap'."
             )
         hulls = [Hull(signs, offset=1.0, ridge=1.0 / C) for signs in self._signs(codes)]
+        watcher = FitWatcher(self, X, y, hulls, rows)
         options = Options(
             float(self.tol),
             self.criterion,
@@ -432,10 +435,12 @@ class CoreVectorClassifier(MarginClassifier):
             max_steps=int(self.max_iter),
             block_bytes=self._budget,
             verbose=int(self.verbose),
+            watcher=watcher,
         )
         found = solve(rows, hulls, options, check_random_state(self.random_state), self._weights if warm else None)
         self._weights, self._codes = [solution.alpha for solution in found], codes
         self._store(X, hulls, found, rows)
+        watcher.finish()
         self._warn(found)
         worst = float(np.max(self.dual_gap_))
         if self.criterion == "meb" and worst > 0.5:

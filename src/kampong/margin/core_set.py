@@ -8,6 +8,7 @@ gap at all patterns, never at the core set only.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,9 +17,11 @@ import numpy as np
 
 from kampong._linalg import one_blas_thread, run
 from kampong.margin.hull import Gap
-from kampong.margin.problem import Options, Problem, starts_whole
+from kampong.margin.problem import Options, Problem, Stopped, starts_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._linalg import Float, Integer
     from kampong.kernels import KernelRows
     from kampong.margin.hull import Hull
@@ -94,9 +97,16 @@ def solve(
         pending = [p for p in range(len(problems)) if whole or not problems[p].hopeless]
         for p in pending:
             problems[p].enter(hulls[p].restrict(indices), alphas[p][indices], part, rng)
+
+        def so_far(indices: Integer = indices, part: KernelRows = part, pending: list[int] = pending) -> list[Solution]:
+            return [
+                _stopped_here(problem, part, indices, n) if p in pending else _solution(problem, alphas[p], indices)
+                for p, problem in enumerate(problems)
+            ]
+
         try:
-            _solve_level(part, [problems[p] for p in pending], options, rng)
-        except KeyboardInterrupt:
+            _solve_level(part, [problems[p] for p in pending], options, rng, so_far)
+        except (KeyboardInterrupt, Stopped):
             for p in pending:
                 if not (whole and problems[p].status):
                     problems[p].interrupt(part)
@@ -118,33 +128,52 @@ def _solution(problem: Problem, alpha: Float, indices: Integer) -> Solution:
     return Solution(alpha, gradient, problem.gap, len(problem.core), problem.steps, problem.status)
 
 
+def _stopped_here(problem: Problem, rows: KernelRows, indices: Integer, n: int) -> Solution:
+    """Return the answer that a problem would give if its solve ended now."""
+    ended = copy.copy(problem)
+    ended.interrupt(rows)
+    alpha = np.zeros(n)
+    alpha[indices[ended.core]] = ended.alpha
+    return _solution(ended, alpha, indices)
+
+
 def _levels(n: int, hulls: list[Hull], options: Options, rng: np.random.RandomState, warm: bool) -> list[Integer]:
     """Return nested subsets, the last one of all patterns, each with its share of every combination of labels."""
     everything: Integer = np.arange(n)
     capped = any(math.isfinite(hull.cap) for hull in hulls)
     if starts_whole(n, options) or warm or capped or options.criterion == "meb" or options.selection == "sample":
         return [everything]
-    _, kinds = np.unique(np.column_stack([hull.signs > 0 for hull in hulls]), axis=0, return_inverse=True)
+    kinds: Integer = np.zeros(n, dtype=np.int64)
+    for hull in hulls:
+        kinds = np.unique(2 * kinds + (hull.signs > 0), return_inverse=True)[1]
     order = rng.permutation(n)
-    order = order[np.argsort(kinds.ravel()[order], kind="stable")]
+    order = order[np.argsort(kinds[order], kind="stable")]
+    sizes = np.bincount(kinds)
     rank = np.empty(n)
-    for kind in np.unique(kinds):
-        members = order[kinds.ravel()[order] == kind]
-        rank[members] = np.arange(len(members)) / len(members)
+    rank[order] = (np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)) / np.repeat(sizes, sizes)
     subsets: list[Integer] = [np.flatnonzero(rank < share) for share in (1 / 16, 1 / 4)]
     return [*subsets, everything]
 
 
-def _solve_level(rows: KernelRows, problems: list[Problem], options: Options, rng: np.random.RandomState) -> None:
+def _solve_level(
+    rows: KernelRows,
+    problems: list[Problem],
+    options: Options,
+    rng: np.random.RandomState,
+    so_far: Callable[[], list[Solution]],
+) -> None:
     """Solve all problems on one set of patterns."""
     shared = None
     for problem in problems:
-        if len(problem.core) == rows.n_samples:
+        if len(problem.core) == rows.n_samples <= problem.block_size(rows):
             # read only, so all problems may look at the same block
             problem.block = shared = rows.block(problem.core, problem.core) if shared is None else shared
     pending, turn = problems, 0
     while pending:
-        sampled = options.selection == "sample" and turn > 0
+        if options.watcher is not None:
+            options.watcher.begin()
+        # a sample tells nothing where margins of the core set itself are out of date
+        sampled = options.selection == "sample" and turn > 0 and all(len(p.margins) for p in pending)
         growing = _sample(rows, [p for p in pending if not p.status], rng) if sampled else []
         rest = [p for p in pending if p not in growing]
         if rest:
@@ -156,6 +185,8 @@ def _solve_level(rows: KernelRows, problems: list[Problem], options: Options, rn
         _improve(growing, rows, options)
         pending, turn = growing, turn + 1
         _report(options, rows, problems, turn)
+        if options.watcher is not None and options.watcher.end(so_far):
+            raise Stopped
 
 
 def _sample(rows: KernelRows, problems: list[Problem], rng: np.random.RandomState) -> list[Problem]:
@@ -170,34 +201,50 @@ def _sample(rows: KernelRows, problems: list[Problem], rng: np.random.RandomStat
 
 def _look(rows: KernelRows, problems: list[Problem], where: Integer | None) -> list[Float]:
     """Return the gradient of each problem at some patterns, or at all: one product serves every problem."""
-    union = np.unique(np.concatenate([p.support for p in problems]))
-    weights = np.zeros((len(union), len(problems)))
+    weights = np.zeros((rows.n_samples, len(problems)))
     for column, problem in enumerate(problems):
-        used = problem.alpha > 0
-        place = np.searchsorted(union, problem.core[used])
-        weights[place, column] = (problem.hull.signs[problem.core] * problem.alpha)[used]
+        weights[problem.core, column] = problem.hull.signs[problem.core] * problem.alpha
+    used = np.flatnonzero(weights.any(axis=1))
+    # late rounds move few weights: then what they add to the last look costs less than a new look
+    last = np.column_stack([p.hull.signs * p.looked_from for p in problems]) if _looked(problems, where) else None
+    if last is not None:
+        changed = np.flatnonzero((weights != last).any(axis=1))
+        used, last = (changed, last) if len(changed) < len(used) else (used, None)
+    difference = weights[used] if last is None else weights[used] - last[used]
     # the papers' rule adds one pattern a round, so the same rows are wanted in every round
     keep = problems[0].options.criterion == "meb" or rows.width >= WIDE
-    products = rows.times(union, weights, where, keep=keep)
+    products = rows.times(used, difference, where, keep=keep)
     gradients: list[Float] = []
     for column, problem in enumerate(problems):
-        full = np.zeros(rows.n_samples)
-        full[problem.core] = problem.alpha
         hull = problem.hull if where is None else problem.hull.restrict(where)
-        bias = problem.hull.offset * float(weights[:, column].sum())
-        alpha = full if where is None else full[where]
-        gradients.append(hull.signs * (products[:, column] + bias) + hull.ridge * alpha)
+        alpha = problem.hull.signs * weights[:, column]
+        before: Float | float = 0.0
+        if last is not None:
+            assert problem.gradient is not None
+            alpha, before = alpha - problem.looked_from, problem.gradient
+        bias = hull.offset * float(difference[:, column].sum())
+        alpha = alpha if where is None else alpha[where]
+        gradients.append(before + hull.signs * (products[:, column] + bias) + hull.ridge * alpha)
     return gradients
+
+
+def _looked(problems: list[Problem], where: Integer | None) -> bool:
+    """Tell whether all problems know their gradient at all patterns, from some earlier point."""
+    return where is None and all(p.gradient is not None and len(p.looked_from) == len(p.gradient) for p in problems)
 
 
 def _certify(rows: KernelRows, problems: list[Problem]) -> None:
     """Compute the gradient at all patterns and the gap."""
     small = [p for p in problems if p.block is not None and len(p.core) == rows.n_samples]
-    for problem in small:
-        assert problem.block is not None
-        hull, problem.gradient = problem.hull.restrict(problem.core), np.empty(rows.n_samples)
-        product = problem.block @ (hull.signs * problem.alpha).astype(problem.block.dtype)
-        problem.gradient[problem.core] = hull.gradient(product, problem.alpha)
+    for block in {id(p.block): p.block for p in small}.values():
+        assert block is not None
+        users = [p for p in small if p.block is block]
+        weights = np.column_stack([p.hull.signs[p.core] * p.alpha for p in users]).astype(block.dtype)
+        with one_blas_thread():
+            products = block @ weights
+        for column, problem in enumerate(users):
+            hull, problem.gradient = problem.hull.restrict(problem.core), np.empty(rows.n_samples)
+            problem.gradient[problem.core] = hull.gradient(products[:, column], problem.alpha)
     large = [p for p in problems if p not in small]
     if large:
         for problem, gradient in zip(large, _look(rows, large, None), strict=True):
@@ -206,6 +253,7 @@ def _certify(rows: KernelRows, problems: list[Problem]) -> None:
         assert problem.gradient is not None
         full = np.zeros(rows.n_samples)
         full[problem.core] = problem.alpha
+        problem.looked_from = full
         problem.gap = problem.hull.gap(full, problem.gradient)
         problem.margins = problem.gradient[problem.core]
         if problem.hull.hard and problem.gap.objective > problem.floor:
@@ -237,7 +285,7 @@ def _grow_all(problem: Problem, rows: KernelRows) -> bool:
     gradient = problem.gradient
     assert gradient is not None
     added = problem.violators(gradient, np.arange(rows.n_samples), problem.batch())
-    if not len(added) and problem.steps:
+    if not len(added) and problem.steps and not (problem.part is not None and problem.moved):
         problem.inner_tol *= 0.25
         if problem.inner_tol < 1e-3 * problem.options.tol:
             problem.status = "stalled"
@@ -263,7 +311,8 @@ def _plan_blocks(problems: list[Problem], rows: KernelRows, options: Options) ->
     total, seen = 0, set()
     for problem in problems:
         if problem.block is None or id(problem.block) not in seen or len(problem.wanted[0]):
-            total += rows.dtype.itemsize * (len(problem.core) + len(problem.wanted[0])) ** 2
+            size = min(len(problem.core) + len(problem.wanted[0]), problem.block_size(rows))
+            total += rows.dtype.itemsize * size**2
         seen.add(id(problem.block))
         problem.keep_block = total <= options.block_bytes
 

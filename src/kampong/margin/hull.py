@@ -15,6 +15,8 @@ import numpy as np
 from kampong.margin.steps import maxminover, minover
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._linalg import Float, Integer
     from kampong.kernels import KernelRows
 
@@ -164,6 +166,7 @@ def walk(
     tol: float,
     steps: int,
     counts: Integer | None = None,
+    on_chunk: Callable[[Walk], bool] | None = None,
 ) -> Walk:
     """Walk as Martinetz 2004 does: add the patterns of least margin, and forget stored ones of largest margin.
 
@@ -188,6 +191,8 @@ def walk(
         The most steps to take.
     counts : array of int, optional
         Where to start; by default nothing is stored.
+    on_chunk : callable, optional
+        Called now and then with where the walk stands; where it returns True, the walk ends as if interrupted.
 
     Returns
     -------
@@ -234,6 +239,9 @@ def walk(
         total = max(1, int(counts.sum()))
         gap = _walk_gap(rows, hull, counts / total, margins * patterns / total)
         status = _walk_status(gap, tol, tiny, out_of_steps=done >= steps)
+        if on_chunk is not None and not interrupted:
+            stop = on_chunk(Walk(counts.copy(), margins.copy(), done, gap, status or "interrupted"))
+            interrupted = stop and not status
         if status or interrupted:
             return Walk(counts, margins, done, gap, "interrupted" if interrupted else status)
         chunk = min(2 * chunk, 8192)

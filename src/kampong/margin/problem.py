@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,14 +12,33 @@ from kampong.margin.hull import Gap, Hull
 from kampong.margin.steps import pairwise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._linalg import Float, Integer
     from kampong.kernels import KernelRows
+    from kampong.margin.core_set import Solution
 
 SMALL = 2048
 """Up to so many patterns the core set is the whole set from the start."""
 CHUNK = 1000
 """Steps between two looks at the world: an interrupt, the step limit, the best hyperplane so far."""
+LEAST = 1024
+"""A kernel block holds so many patterns at least, whatever the budget."""
 UNKNOWN = Gap(math.nan, math.nan)
+
+
+class Stopped(Exception):
+    """Raised where a watcher asks for the end of a solve."""
+
+
+class Watcher(Protocol):
+    """Hears of every round of a solve."""
+
+    def begin(self) -> None:
+        """Hear that a round begins."""
+
+    def end(self, so_far: Callable[[], list[Solution]]) -> bool:
+        """Hear that a round has ended, with a way to its solutions; return whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +56,12 @@ class Options:
     max_steps : int
         The most pairwise steps for each problem.
     block_bytes : int
-        Kernel blocks of core sets are kept between rounds as far as they fit here.
+        Kernel blocks of core sets are kept between rounds as far as they fit here. A core set whose block would take
+        more than this is solved in parts.
     verbose : int
         Print a line a round.
+    watcher : Watcher or None
+        Told of every round; it may look at the solutions so far, and stop the solve.
     """
 
     tol: float
@@ -48,6 +70,7 @@ class Options:
     max_steps: int = 1_000_000
     block_bytes: int = 2**30
     verbose: int = 0
+    watcher: Watcher | None = None
 
 
 def starts_whole(n: int, options: Options) -> bool:
@@ -70,17 +93,21 @@ class Problem:
     alpha: Float = field(default_factory=lambda: np.zeros(0))
     margins: Float = field(default_factory=lambda: np.zeros(0))
     gradient: Float | None = None
+    looked_from: Float = field(default_factory=lambda: np.zeros(0))
     block: Float | None = None
     best: tuple[float, Integer, Float] | None = None
     wanted: tuple[Integer, Float] = field(default_factory=lambda: (np.zeros(0, dtype=np.int64), np.zeros(0)))
     rounds: int = 0
     keep_block: bool = True
+    part: Integer | None = None
+    moved: int = 0
 
     def enter(self, hull: Hull, alpha: Float, rows: KernelRows, rng: np.random.RandomState) -> None:
         """Begin on a set of patterns, from α where it has weight."""
         n = len(hull.signs)
         self.hull, self.block, self.gradient, self.best, self.rounds = hull, None, None, None, 0
-        self.margins = np.zeros(0)
+        self.margins = self.looked_from = np.zeros(0)
+        self.part = None
         self.status = self.status if self.hopeless else ""
         self.inner_tol = 1e-3 if self.options.criterion == "meb" else 0.5 * self.options.tol
         # a ridge keeps ‖v‖² positive, however small; without one the origin is reached up to rounding
@@ -168,29 +195,61 @@ class Problem:
             core, alpha, margins = core[kept], alpha[kept], margins[kept]
             block = None if block is None else block[np.ix_(kept, kept)]
         old, core = len(core), np.concatenate([core, added])
-        if block is None:
+        alpha, margins = np.concatenate([alpha, np.zeros(len(added))]), np.concatenate([margins, new_margins])
+        part = self._choose_part(core, alpha, margins, self.block_size(rows))
+        if part is not None:
+            block = rows.block(core[part], core[part])
+        elif block is None:
             block = rows.block(core, core)
         elif len(added):
             smaller, block = block, np.empty((len(core), len(core)), dtype=rows.dtype)
             block[:old, :old] = smaller
             block[old:] = rows.block(added, core)
             block[:old, old:] = block[old:, :old].T
-        alpha, margins = np.concatenate([alpha, np.zeros(len(added))]), np.concatenate([margins, new_margins])
         # together, so that an interrupt finds them of one length
-        self.core, self.alpha, self.margins, self.block = core, alpha, margins, block
+        self.core, self.alpha, self.margins, self.block, self.part = core, alpha, margins, block, part
+
+    def block_size(self, rows: KernelRows) -> int:
+        """Return how many patterns a kernel block may hold."""
+        return max(LEAST, math.isqrt(self.options.block_bytes // rows.dtype.itemsize))
+
+    def _choose_part(self, core: Integer, alpha: Float, margins: Float, size: int) -> Integer | None:
+        """Return which patterns of a core set to solve on, or None for all.
+
+        Half are those that have most to take or to give: the pair that violates most is among them, so a solve on the
+        part always gets on. The others are random.
+        """
+        if len(core) <= size:
+            return None
+        groups, order, chosen = self.hull.groups[core], np.argsort(margins, kind="stable"), []
+        rng = np.random.RandomState(self.rounds)
+        share = size // (8 if self.hull.split else 4)
+        for group in np.unique(groups):
+            members = order[groups[order] == group]
+            low, high = members[alpha[members] < self.hull.cap][:share], members[alpha[members] > 0][-share:]
+            # extremes alone would go to and fro between two ends; others damp that
+            others = rng.permutation(np.setdiff1d(members, np.concatenate([low, high])))
+            chosen += [low, high, others[: 2 * share]]
+        return np.unique(np.concatenate(chosen))
 
     def work(self, rows: KernelRows) -> None:
         """Extend the core set and solve on it."""
         self.extend(rows)
         self.improve(rows)
-        if not self.keep_block:
+        if not self.keep_block or self.part is not None:
             self.block = None
 
     def improve(self, rows: KernelRows) -> None:
-        """Solve on the core set, from where it stands."""
+        """Solve on the core set, or on the part of it that is chosen, from where it stands."""
         assert self.block is not None
-        hull, diagonal = self.hull.restrict(self.core), rows.diagonal[self.core]
-        groups, chunk = hull.groups, 8 if hull.hard else CHUNK
+        part: Integer | slice = slice(None) if self.part is None else self.part
+        hull, diagonal = self.hull.restrict(self.core[part]), rows.diagonal[self.core[part]]
+        alpha, margins = self.alpha[part], self.margins[part]
+        rest = 0.0 if self.part is None else float(self.alpha @ self.margins - alpha @ margins)
+        if self.part is not None:
+            # the steps below bring the margins of the part up to date only; the next look brings all
+            self.margins = np.zeros(0)
+        groups, chunk, self.moved = hull.groups, 8 if hull.hard else CHUNK, 0
         while self.steps < self.options.max_steps:
             wanted = min(chunk, self.options.max_steps - self.steps)
             taken, _, objective = pairwise(
@@ -202,17 +261,20 @@ class Problem:
                 groups,
                 2 if hull.split else 1,
                 hull.cap,
-                self.alpha,
-                self.margins,
+                alpha,
+                margins,
                 self.inner_tol,
                 self.floor,
                 wanted,
+                rest,
             )
-            self.steps += taken
+            self.alpha[part] = alpha
+            rest = 0.0 if self.part is None else objective - float(alpha @ margins)
+            self.steps, self.moved = self.steps + taken, self.moved + taken
             if objective <= self.floor:
                 self.status = "inseparable" if hull.hard and objective > -self.floor else "indefinite"
                 return
-            if hull.hard and len(self.core) == rows.n_samples:
+            if hull.hard and len(alpha) == rows.n_samples:
                 self.remember(hull, self.alpha, self.margins)
             if taken < wanted:
                 return

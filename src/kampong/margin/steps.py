@@ -139,14 +139,16 @@ def pairwise(
     tol: float,
     floor: float,
     steps: int,
+    rest: float = 0.0,
 ) -> tuple[int, float, float]:
     """Move weight from one pattern to another of its group, with exact line search.
 
     The receiver has the least margin, the giver the largest decrease to offer (second order). Ends when no pair
     differs by more than `tol` times the objective, or when the objective is below `floor`. Returns the steps taken,
-    the largest difference, which bounds the duality gap of these patterns, and the objective.
+    the largest difference, which bounds the duality gap of these patterns, and the objective. Patterns outside the
+    block may have weight; `rest` is their α · gradient at the start.
     """
-    objective = 0.0
+    objective = rest
     for i in range(len(alpha)):
         objective += alpha[i] * gradient[i]
     difference = np.inf

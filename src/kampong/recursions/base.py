@@ -11,20 +11,23 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong._linalg import fix_signs, project
 from kampong._validation import check_number, raise_not_finite, validate_rows
+from kampong.checkpoint import Savable
 from kampong.recursions.state import RecursionState
 from kampong.recursions.steps import DISTANCE
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
 
 
-class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the recursions: what does not depend on the labels."""
 
     n_components: Any
     amnesia: Any
     n_features_in_: int
     _mergeable: ClassVar[str]
+    _results: dict[str, tuple[Float, Float]]
 
     def merge(self, other: Any) -> NoReturn:
         """Refuse: a recursion depends on the order of its rows, so two of them have no common result.
@@ -114,6 +117,14 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        return {"recursion": self._state.to_state()} if hasattr(self, "_state") else None
+
+    def _from_state(self, contents: Contents) -> None:
+        self._state = RecursionState.from_state(contents.part("recursion"), self.n_features_in_)
+        self._results = {}
+
     def _start(self, n_features: int, rule: int, epsilon: float, theta: float) -> None:
         name, p = type(self).__name__, self.n_components
         if isinstance(p, bool) or not isinstance(p, numbers.Integral) or int(p) < 1:
@@ -126,7 +137,7 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _take(self, X: Rows, codes: Integer) -> None:
         self._state.learn(X, codes)
-        self._results: dict[str, tuple[Float, Float]] = {}
+        self._results = {}
 
     def _directions(self) -> tuple[Float, Float]:
         """Return components and eigenvalues of the present state, computed at most once."""

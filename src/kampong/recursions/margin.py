@@ -9,11 +9,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._validation import LabelIndex, check_choice, check_labels, check_number, is_indicator, validate_batch
+from kampong.checkpoint.parts import index_from, index_state
 from kampong.recursions.base import Recursion, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Rows
+    from kampong.checkpoint import Contents
 
 
 class MarginRecursion(ClassifierMixin, Recursion):
@@ -301,6 +303,17 @@ class MarginRecursion(ClassifierMixin, Recursion):
         self._state.grow(len(index))
         self._take(rows, codes)
         return self
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds: the classes too."""
+        state = super()._to_state()
+        return None if state is None else {**state, "labels": index_state(self._index)}
+
+    def _from_state(self, contents: Contents) -> None:
+        super()._from_state(contents)
+        self._index = index_from(contents.part("labels"))
+        if len(self._index) != self._state.n_classes:
+            contents.refuse(f"there are {len(self._index)} labels for {self._state.n_classes} classes")
 
     def _fixed_theta(self) -> float:
         if isinstance(self.theta, str) and self.theta == "auto":

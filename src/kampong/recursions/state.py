@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
 
 FULL_ROW = 0.5
 """A sparse row with a larger share of non-zeros takes the dense step, which loses no digits."""
@@ -101,6 +103,41 @@ class RecursionState:
             counts[: len(self.counts)] = self.counts
             self._basis, self._gram, self._mixing, self.counts = basis, gram, mixing, counts
         self.n_classes = max(self.n_classes, n_classes)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state as arrays and plain values; a shift that follows the rows is not named."""
+        fixed = {} if np.isnan(self.fixed_theta) else {"fixed_theta": self.fixed_theta}
+        names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta")
+        hidden = ("totals", "started", "basis", "mixing", "gram", "gram_holds")
+        values = {name: getattr(self, name) for name in names} | {name: getattr(self, f"_{name}") for name in hidden}
+        return {**copy.deepcopy(values), **fixed}  # learning changes the arrays where they are
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the state that `to_state` wrote."""
+        rule, n_classes = contents.whole("rule", high=2), contents.whole("n_classes")
+        theta = contents.array("theta", np.float64, (None,))
+        counts = contents.array("counts", np.float64, (None,), low=0.0)
+        p, capacity = len(theta), len(counts)
+        basis = contents.array("basis", np.float64, (p + capacity, n_features))
+        if not 1 <= p <= n_features or n_classes > capacity:
+            contents.refuse(f"{p} vectors and {n_classes} classes do not fit {n_features} features and {capacity} sums")
+        result = cls(
+            rule,
+            p,
+            n_features,
+            epsilon=contents.number("epsilon", low=0.0),
+            theta=contents.number("fixed_theta", low=0.0) if "fixed_theta" in contents else float("nan"),
+            amnesia=contents.number("amnesia", low=0.0),
+        )
+        result.n_classes, result.theta, result.counts, result._basis = n_classes, theta, counts, basis
+        result._totals = contents.array("totals", np.float64, (2,), low=0.0)
+        result._started = contents.array("started", np.int64, (p,), low=0)
+        result._mixing = contents.array("mixing", np.float64, (p, 1 + p + capacity))
+        result._gram = contents.array("gram", np.float64, (1 + p + capacity, 1 + p + capacity))
+        result._gram_holds = contents.flag("gram_holds")
+        contents.finish()
+        return result
 
     def learn(self, X: Rows, codes: Integer) -> None:
         """Take rows one by one, in their order; X is finite, and canonical where it is sparse."""

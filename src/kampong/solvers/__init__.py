@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kampong.criterion import Criterion
-    from kampong.solvers._base import Solver
+    from kampong.solvers._base import Krylov, Solver
     from kampong.statistics import ClassMeans
 
 __all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve", "value_of"]
@@ -62,7 +62,12 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_ha
 
 
 def solve(
-    criterion: Criterion, statistics: ClassMeans, n_components: int | None = None, *, solver: str = "auto"
+    criterion: Criterion,
+    statistics: ClassMeans,
+    n_components: int | None = None,
+    *,
+    solver: str = "auto",
+    space: Krylov | None = None,
 ) -> Subspace:
     """Return the directions that maximise a criterion, best first.
 
@@ -76,6 +81,8 @@ def solve(
         How many directions; None keeps those that raise the criterion.
     solver : str
         A name in `SOLVERS`, or "auto": the first that can serve the request.
+    space : Krylov, optional
+        The space in which an iterative solver looks, where it has been built before.
 
     Returns
     -------
@@ -104,7 +111,7 @@ def solve(
     for name in SOLVERS if solver == "auto" else [solver]:
         reason = SOLVERS[name].refuse(criterion, statistics, n_components)
         if reason is None:
-            return SOLVERS[name].solve(criterion, statistics, n_components)
+            return SOLVERS[name].solve(criterion, statistics, n_components, space)
         reasons[name] = f"solver={name!r} {reason}."
     if solver == "auto":  # the word of the one that would have been first choice
         from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0

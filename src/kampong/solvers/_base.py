@@ -46,6 +46,28 @@ class Subspace:
     n_steps: int = 0
 
 
+@dataclass(frozen=True)
+class Krylov:
+    """An orthonormal basis of the Krylov space, and both scatters inside it.
+
+    Attributes
+    ----------
+    basis : array of shape (q, d)
+        Orthonormal rows, a block a step.
+    within : array of shape (q, q)
+        S_w inside the space.
+    between : array of shape (r,)
+        S_b inside the space is diagonal, and zero but for its first r entries, these.
+    n_steps : int
+        Products with S_w taken.
+    """
+
+    basis: Float
+    within: Float
+    between: Float
+    n_steps: int
+
+
 class Solver(Protocol):
     """One file in this folder: a name, the statistics it needs, what it cannot do, and how it does the rest."""
 
@@ -58,7 +80,9 @@ class Solver(Protocol):
     def refuse(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
         """Say why this pair cannot be served and who can, or return None."""
 
-    def solve(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> Subspace:
+    def solve(
+        self, criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+    ) -> Subspace:
         """Return the best directions."""
 
 

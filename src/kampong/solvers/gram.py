@@ -19,6 +19,7 @@ from kampong.statistics import ClassMeans
 if TYPE_CHECKING:
     from kampong._linalg import Float
     from kampong.criterion import Criterion
+    from kampong.solvers._base import Krylov
 
 NAME = "gram"
 STATISTICS = ClassMeans
@@ -41,7 +42,9 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     return None
 
 
-def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> Subspace:
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+) -> Subspace:
     """Return the leading eigenvectors of S_b.
 
     Parameters
@@ -52,6 +55,8 @@ def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None
         At least two classes.
     n_components : int or None
         None keeps every direction with a positive eigenvalue.
+    space : Krylov, optional
+        Not needed here.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from kampong.solvers import resolvent
 
 if TYPE_CHECKING:
     from kampong.criterion import Criterion
-    from kampong.solvers._base import Subspace
+    from kampong.solvers._base import Krylov, Subspace
     from kampong.statistics import ClassMeans
 
 NAME = "reservoir"
@@ -31,7 +31,9 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     return resolvent.refuse(criterion, statistics, n_components)
 
 
-def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> Subspace:
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+) -> Subspace:
     """Return the leading directions of a margin or Fisher criterion.
 
     Parameters
@@ -42,10 +44,12 @@ def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None
         At least two classes.
     n_components : int or None
         None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+    space : Krylov, optional
+        Where to look, if it has been built before.
 
     Returns
     -------
     Subspace
         Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
     """
-    return replace(resolvent.solve(criterion, statistics, n_components), solver=NAME)
+    return replace(resolvent.solve(criterion, statistics, n_components, space), solver=NAME)

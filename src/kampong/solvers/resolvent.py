@@ -15,16 +15,15 @@ leave out directions of small within-class variance. `Subspace.n_steps` says how
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from kampong._linalg import fix_signs
+from kampong._linalg import fix_signs, one_blas_thread, run, split
 from kampong.criterion import MarginCriterion
 from kampong.rows import ClassRows
-from kampong.solvers._base import Subspace, classes_seen, keep
+from kampong.solvers._base import Krylov, Subspace, classes_seen, keep
 from kampong.solvers.gram import right_singular
 
 if TYPE_CHECKING:
@@ -38,6 +37,9 @@ NAME = "resolvent"
 STATISTICS = ClassRows
 TOLERANCE = 1e-3
 MOST_STEPS = 30
+PARTS = 4
+"""Products with the basis are cut into so many parts: threads of BLAS collapse where cores are shared."""
+
 BASIS_BYTES = 2**30
 """The most memory for the basis: a block of d × (K − 1) numbers a step. Fewer steps are taken where it is reached."""
 
@@ -58,7 +60,9 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     return None
 
 
-def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> Subspace:
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+) -> Subspace:
     """Return the leading directions of a margin or Fisher criterion.
 
     Parameters
@@ -69,46 +73,29 @@ def solve(criterion: Criterion, statistics: ClassMeans, n_components: int | None
         At least two classes.
     n_components : int or None
         None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+    space : Krylov, optional
+        Where to look, if it has been built before.
 
     Returns
     -------
     Subspace
         Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
     """
-    krylov = build(statistics, lambda space: criterion_value(space, criterion))
-    return inside(krylov, criterion, n_components)
+    if space is None:
+        space = build(statistics, lambda grown: criterion_value(grown, criterion))
+    return inside(space, criterion, n_components)
 
 
-@dataclass(frozen=True)
-class Krylov:
-    """An orthonormal basis of the Krylov space, and both scatters inside it.
-
-    Attributes
-    ----------
-    basis : array of shape (q, d)
-        Orthonormal rows, a block a step.
-    within : array of shape (q, q)
-        S_w inside the space.
-    between : array of shape (r,)
-        S_b inside the space is diagonal, and zero but for its first r entries, these.
-    n_steps : int
-        Products with S_w taken.
-    """
-
-    basis: Float
-    within: Float
-    between: Float
-    n_steps: int
-
-
-def build(statistics: ClassMeans, value: Callable[[Krylov], float], tolerance: float = TOLERANCE) -> Krylov:
-    """Return the Krylov space, grown until one more step raises `value` by less than a `tolerance` part of it."""
+def build(
+    statistics: ClassMeans, value: Callable[[Krylov], float], tolerance: float = TOLERANCE, patience: int = 1
+) -> Krylov:
+    """Return the Krylov space, grown until `patience` more steps raise `value` by less than a `tolerance` of it."""
     singular, rows = right_singular(statistics.between_factor(), None)
     rank = max(1, int(np.count_nonzero(singular > 1e-7 * singular[0])) if singular[0] > 0 else 1)
     block = rows[:rank]
     between, d = singular[:rank] ** 2, statistics.n_features
     most = int(min(MOST_STEPS, max(2, BASIS_BYTES // (8 * rank * d))))
-    room, within, last = np.empty((8 * rank, d)), np.empty((0, 0)), -np.inf
+    room, within, values = np.empty((8 * rank, d)), np.empty((0, 0)), []
     space = Krylov(room[:0], within, between, 0)
     for step in range(1, most + 1):
         product = _within(statistics, block)
@@ -117,19 +104,25 @@ def build(statistics: ClassMeans, value: Callable[[Krylov], float], tolerance: f
             room = np.concatenate([room, np.empty_like(room)])
         room[old:size] = block
         basis = room[:size]
-        column = basis @ product.T
+        with one_blas_thread():
+            column = _inner(basis, product)
         grown = np.empty((size, size))
         grown[:old, :old], grown[:, old:], grown[old:, :old] = within, column, column[:old].T
         within = (grown + grown.T) / 2
         space = Krylov(basis, within, between, step)
-        now = value(space)
-        if step > 1 and now - last <= tolerance * abs(now):
+        values.append(value(space))
+        if step > patience and values[-1] - values[-1 - patience] <= tolerance * abs(values[-1]):
             break
-        last = now
         block = _orthonormal(product, basis)
         if not len(block):
             break
     return space
+
+
+def whole(statistics: ClassMeans) -> Krylov:
+    """Return the space of all directions, as a Krylov space that needed no steps; its S_b is left out."""
+    basis = np.eye(statistics.n_features)
+    return Krylov(basis, statistics.within_times(basis), np.empty(0), 0)
 
 
 def inside(space: Krylov, criterion: Criterion, n_components: int | None) -> Subspace:
@@ -184,10 +177,35 @@ def _within(statistics: ClassMeans, block: Float) -> Float:
 def _orthonormal(product: Float, basis: Float) -> Float:
     """Return what is new in a product, as orthonormal rows; directions that are not new are left out."""
     size = np.sqrt(np.einsum("ij,ij->i", product, product)).max()
-    for _ in range(2):
-        product = product - (product @ basis.T) @ basis
-    _, singular, rows = linalg.svd(product, full_matrices=False, overwrite_a=True, check_finite=False)
-    rows = rows[singular > 1e-10 * size]
-    rows -= (rows @ basis.T) @ basis
+    product = product.copy()
+    with one_blas_thread():
+        for _ in range(2):
+            _subtract(product, basis)
+        _, singular, rows = linalg.svd(product, full_matrices=False, overwrite_a=True, check_finite=False)
+        rows = rows[singular > 1e-10 * size]
+        _subtract(rows, basis)
     new: Float = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return new
+
+
+def _subtract(rows: Float, basis: Float) -> None:
+    """Take from rows, in place, what lies in the span of an orthonormal basis."""
+    coefficients = _inner(basis, rows).T
+
+    def work(start: int, stop: int) -> None:
+        rows[:, start:stop] -= coefficients @ basis[:, start:stop]
+
+    run(work, split(rows.shape[1], PARTS))
+
+
+def _inner(basis: Float, rows: Float) -> Float:
+    """Return basis @ rows.T, a part of the columns a thread; BLAS is held to one thread by the caller."""
+    parts = split(rows.shape[1], PARTS)
+    sums = np.empty((len(parts), len(basis), len(rows)))
+
+    def work(number: int, start: int, stop: int) -> None:
+        np.matmul(basis[:, start:stop], rows[:, start:stop].T, out=sums[number])
+
+    run(work, [(number, *part) for number, part in enumerate(parts)])
+    total: Float = sums.sum(axis=0)
+    return total

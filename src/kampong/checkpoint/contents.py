@@ -1,0 +1,210 @@
+"""The state of a model as named values, and the strict reader that gives it back.
+
+A model says its state as one dictionary: arrays, plain values, and dictionaries of the same kind for its parts. On the
+way back it asks for each by name and says what it must be; what was not asked for is refused in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from kampong.checkpoint.file import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kampong._validation import Label
+
+LARGEST = 2**62
+LARGEST_WIDTH = 2**40
+
+
+def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays of a state and its other values, each under its full name.
+
+    Parameters
+    ----------
+    state : mapping of str to value
+        Arrays, plain values and mappings of the same kind.
+    prefix : str
+        What every name begins with.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        The arrays.
+    facts : dict of str to value
+        The rest.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    facts: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            more_arrays, more_facts = flatten(value, f"{prefix}{name}.")
+            arrays |= more_arrays
+            facts |= more_facts
+        elif isinstance(value, np.ndarray):
+            arrays[prefix + name] = value
+        else:
+            facts[prefix + name] = value
+    return arrays, facts
+
+
+def to_lines(values: Sequence[Label]) -> np.ndarray:
+    """Return strings, numbers or booleans as one array of bytes: a line of JSON each, nothing lost.
+
+    Parameters
+    ----------
+    values : sequence of bool, int, float or str
+        The values.
+
+    Returns
+    -------
+    array of uint8
+        What `Contents.lines` takes back.
+    """
+    text = "\n".join(json.dumps(value, allow_nan=False) for value in values)
+    return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+
+
+class Contents:
+    """Named values of which every one must be asked for, and be what is asked for.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        The arrays.
+    facts : mapping of str to value
+        The other values.
+    owner : str
+        Whose state it is, for the messages.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], owner: str) -> None:
+        self._arrays, self._facts, self.owner = dict(arrays), dict(facts), owner
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether there is a value, or a part, of this name."""
+        return any(key == name or key.startswith(f"{name}.") for key in (*self._arrays, *self._facts))
+
+    def part(self, name: str) -> Contents:
+        """Take a part out: the values whose names begin with its name."""
+        start = f"{name}."
+        result = Contents({}, {}, f"{self.owner}, {name}")
+        for mine, theirs in ((self._arrays, result._arrays), (self._facts, result._facts)):
+            for key in [key for key in mine if key.startswith(start)]:
+                theirs[key.removeprefix(start)] = mine.pop(key)
+        return result
+
+    def array(
+        self,
+        name: str,
+        dtype: Any,
+        shape: tuple[int | None, ...],
+        *,
+        finite: bool = True,
+        nan: bool = False,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Any:
+        """Take an array of one of some dtypes and of a shape, None for any length; all its entries in [low, high].
+
+        Where `finite` is false it may hold infinity, and with `nan` NaN too.
+        """
+        array = self._take(self._arrays, name, "array")
+        dtypes = [np.dtype(item) for item in (dtype if isinstance(dtype, tuple) else (dtype,))]
+        if array.dtype not in dtypes:
+            self.refuse(f"{name} has dtype {array.dtype}, expected {' or '.join(map(str, dtypes))}")
+        fits = len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+        if not fits:
+            expected = ", ".join("any" if n is None else str(n) for n in shape)
+            self.refuse(f"{name} has shape {array.shape}, expected ({expected})")
+        if array.size and array.dtype.kind != "b":
+            least, most = array.min(), array.max()  # NaN where any entry is NaN
+            good = np.isfinite([least, most]).all() if finite else nan or not np.isnan(least)
+            if not good:
+                self.refuse(f"{name} holds NaN or infinity")
+            if (low is not None and least < low) or (high is not None and most > high):
+                self.refuse(f"{name} lies in [{least}, {most}], expected [{low}, {high}]")
+        return array
+
+    def lines(self, name: str) -> list[Label]:
+        """Take the values that `to_lines` has written."""
+        data = self.array(name, np.uint8, (None,))
+        try:
+            lines = data.tobytes().decode("ascii").split("\n") if data.size else []
+            if any(line[:1] not in tuple('"-0123456789tf') for line in lines):
+                self.refuse(f"{name} holds something other than strings, numbers and booleans")
+            values = [json.loads(line) for line in lines]
+        except (ValueError, RecursionError) as error:
+            self.refuse(f"{name} is no list of values ({str(error)[:100]})")
+        if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+            self.refuse(f"{name} holds a number that is not finite")
+        return values
+
+    def whole(self, name: str, *, low: int = 0, high: int = LARGEST) -> int:
+        """Take a whole number."""
+        value = self._take(self._facts, name, "fact")
+        if type(value) is not int or not low <= value <= high:
+            self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
+        return value
+
+    def number(self, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
+        """Take a finite number."""
+        value = self._take(self._facts, name, "fact")
+        if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+            self.refuse(f"{name} is {value!r:.100}, expected a finite number in [{low}, {high}]")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Take a boolean."""
+        value = self._take(self._facts, name, "fact")
+        if type(value) is not bool:
+            self.refuse(f"{name} is {value!r:.100}, expected true or false")
+        return value
+
+    def word(self, name: str, choices: Sequence[str]) -> str:
+        """Take one of a few words."""
+        value = self._take(self._facts, name, "fact")
+        if type(value) is not str or value not in choices:
+            self.refuse(f"{name} is {value!r:.100}, expected one of {', '.join(map(repr, choices))}")
+        return value
+
+    def text(self, name: str) -> str:
+        """Take a string."""
+        value = self._take(self._facts, name, "fact")
+        if type(value) is not str:
+            self.refuse(f"{name} is {value!r:.100}, expected a string")
+        return value
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Take the dtype of labels: booleans, integers, floats, strings or objects."""
+        value = self._take(self._facts, name, "fact")
+        plain = type(value) is str and value[:1] in ("<", ">", "|", "=") and value[2:].isdecimal() and len(value) < 9
+        if value != "|O" and not (plain and value[1] in "biufU"):
+            self.refuse(f"{name} is {value!r:.100}, expected the dtype of labels")
+        try:
+            dtype: np.dtype[Any] = np.dtype(str(value))
+        except TypeError:
+            self.refuse(f"{name} is {value!r}, which is no dtype")
+        return dtype
+
+    def finish(self) -> None:
+        """Refuse what nobody has asked for."""
+        left = sorted((*self._arrays, *self._facts))
+        if left:
+            shown = ", ".join(f"{name!r:.100}" for name in left[:3])
+            self.refuse(f"there {'is' if len(left) == 1 else 'are'} {len(left)} more than expected: {shown}")
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise the error."""
+        raise CheckpointError(f"the state of {self.owner} is not valid: {reason}.")
+
+    def _take(self, values: dict[str, Any], name: str, kind: str) -> Any:
+        if name not in values:
+            self.refuse(f"the {kind} {name} is missing")
+        return values.pop(name)

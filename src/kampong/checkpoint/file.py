@@ -1,0 +1,419 @@
+"""One file of arrays and facts: written as a whole or not at all, and believed only when its digest is right.
+
+The file is a frame of 64 bytes and a safetensors document: what follows the frame is read by any safetensors reader.
+
+    bytes 0–7    the magic number
+    bytes 8–11   the format, a little-endian integer
+    bytes 12–15  zero
+    bytes 16–23  the length of the document, a little-endian integer
+    bytes 24–31  zero
+    bytes 32–63  the SHA-256 digest of bytes 0–31 and of the document
+
+The frame is the same in every format to come, so damage is told from age. The document is read here and not by the
+safetensors library: that one lets a name appear twice, and needs the file in memory a second time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import stat
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from io import BufferedReader, BufferedWriter
+
+MAGIC = b"\x89KAMPONG"
+FORMAT = 1
+FRAME = struct.Struct("<8sIIQQ32s")
+
+LARGEST_FILE = 2**36
+"""No file beyond this is looked at: 64 GiB, many times the widest scatter."""
+
+LARGEST_HEADER = 2**20
+"""Bytes of JSON: read as Python objects they take some 25 times as much."""
+
+MOST_AXES = 8
+
+BLOCK = 2**20
+
+DTYPES = {
+    "BOOL": "|b1",
+    "U8": "|u1",
+    "I8": "|i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "F16": "<f2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "F32": "<f4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F64": "<f8",
+}
+NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
+
+RESTORE = "Restore a copy of the file, or start again without it."
+
+
+class CheckpointError(ValueError):
+    """A file or model that cannot be saved or loaded; the message names it and says what to do."""
+
+
+# Writing.
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+    """Write arrays and facts to a file, so that a crash at any time leaves the old file or the new one.
+
+    The bytes go to a temporary file in the same folder, which is flushed to the disk and then takes the name; the
+    folder is flushed last. Equal content gives equal bytes. An existing file keeps its permissions.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. A symbolic link stays one: the file it points to is replaced.
+    arrays : mapping of str to array
+        Arrays of booleans, integers or floats, of any shape.
+    facts : mapping of str to JSON
+        Whatever JSON can hold, all numbers finite.
+    """
+    target = Path(os.path.realpath(path))
+    ready = {name: _plain_array(path, name, array) for name, array in arrays.items()}
+    order = sorted(ready, key=lambda name: (-ready[name].dtype.itemsize, name))
+    columnwise = [name for name in sorted(ready) if np.asarray(arrays[name]).flags.fnc]
+    header = _header(path, ready, order, {"facts": facts, "columnwise": columnwise})
+    length = len(header) + sum(array.nbytes for array in ready.values())
+    if length + FRAME.size > LARGEST_FILE:
+        raise CheckpointError(f"{path}: a checkpoint of {length} bytes is past the limit of {LARGEST_FILE} bytes.")
+    digest = hashlib.sha256(_frame(length, b""))
+    digest.update(header)
+    for name in order:
+        digest.update(_bytes(ready[name]))
+    try:
+        with _replacing(target) as file:
+            file.write(_frame(length, digest.digest()))
+            file.write(header)
+            for name in order:
+                file.write(_bytes(ready[name]))
+    except OSError as error:
+        advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
+        raise CheckpointError(
+            f"{path}: the checkpoint could not be written ({error.strerror or error}). What was there before is "
+            f"still there. {advice} and save again, or save elsewhere."
+        ) from error
+
+
+def _frame(length: int, digest: bytes) -> bytes:
+    frame = FRAME.pack(MAGIC, FORMAT, 0, length, 0, digest)
+    return frame if digest else frame[:32]
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).data.cast("B") if array.size else memoryview(bytearray())
+
+
+def _plain_array(path: Any, name: str, array: np.ndarray) -> np.ndarray:
+    """Return an array in little-endian byte order, one row after the other."""
+    if not isinstance(name, str) or name == "__metadata__":
+        raise CheckpointError(f"{path}: an array cannot be named {name!r}. Give it another name.")
+    array = np.asarray(array)
+    plain = array.dtype.newbyteorder("<")
+    if plain not in NAMES or array.ndim > MOST_AXES:
+        raise CheckpointError(
+            f"{path}: the array {name!r} has dtype {array.dtype} and {array.ndim} axes; a checkpoint holds booleans, "
+            f"integers and floats of 8 to 64 bits, up to {MOST_AXES} axes. Convert it first."
+        )
+    return np.ascontiguousarray(array, dtype=plain).reshape(array.shape)
+
+
+def _header(path: Any, arrays: Mapping[str, np.ndarray], order: list[str], inner: Mapping[str, Any]) -> bytes:
+    header: dict[str, Any] = {"__metadata__": {"kampong": _dump(_plain_facts(path, inner, ""))}}
+    start = 0
+    for name in order:
+        array = arrays[name]
+        stop = start + array.nbytes
+        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [start, stop]}
+        start = stop
+    text = _dump(header).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    if len(text) > LARGEST_HEADER:
+        raise CheckpointError(
+            f"{path}: the facts and names take {len(text)} bytes, past the limit of {LARGEST_HEADER}. Put long lists "
+            "into arrays."
+        )
+    return struct.pack("<Q", len(text)) + text
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
+    """Return a value as JSON holds it, its keys sorted; refuse what would come back as something else."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if depth < 32:
+        if isinstance(value, list | tuple):
+            return [_plain_facts(path, item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
+        if hasattr(value, "items") and all(isinstance(key, str) for key in value):
+            return {
+                key: _plain_facts(path, item, f"{where}.{key}".lstrip("."), depth + 1)
+                for key, item in sorted(value.items())
+            }
+    raise CheckpointError(
+        f"{path}: {where} is {value!r:.100}, which a checkpoint cannot hold. Facts are None, booleans, finite numbers, "
+        "strings, lists, and dictionaries with strings as keys."
+    )
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[BufferedWriter]:
+    """Open a temporary file that takes the place of the target at the end, or vanishes on any error."""
+    _sweep(target)
+    temporary = target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _keep_permissions(target, descriptor)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    try:
+        _flush_folder(target.parent)
+    except OSError as error:
+        raise CheckpointError(
+            f"{target}: the checkpoint is written, but its folder could not be flushed to the disk "
+            f"({error.strerror or error}): a power cut may bring the previous one back. Save again."
+        ) from error
+
+
+def _keep_permissions(target: Path, descriptor: int) -> None:
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if os.name == "posix":
+        new = os.fstat(descriptor)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            with contextlib.suppress(PermissionError):
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _stem(target: Path) -> str:
+    """Return the start of the names of temporary files; a file name has 255 bytes at most."""
+    return f".kampong-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+
+
+def _sweep(target: Path) -> None:
+    """Remove what writers of this file left behind that were killed."""
+    if os.name != "posix":
+        return
+    pattern = re.compile(re.escape(_stem(target)) + r"([0-9]{1,9})-[0-9a-f]{8}\.tmp")
+    found: list[tuple[Path, re.Match[str]]] = []
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        found = [(Path(entry.path), match) for entry in entries if (match := pattern.fullmatch(entry.name))]
+    for path, match in found:
+        try:
+            os.kill(int(match[1]), 0)
+        except ProcessLookupError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        except OSError:
+            continue
+
+
+# Reading.
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and facts of a file that `write` has written, every byte of it verified.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        As they were written: names, dtypes, shapes, memory order and bits.
+    facts : dict of str to JSON
+        As they were written.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise CheckpointError(f"{path}: this is no regular file. Name a checkpoint file.")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return _Reader(str(path), file).contents()
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: the checkpoint could not be read ({error.strerror or error}). Check the path and its permissions."
+        ) from error
+
+
+class _Reader:
+    """A file that is open, and what was said of it so far."""
+
+    def __init__(self, path: str, file: BufferedReader) -> None:
+        self.path, self.file = path, file
+
+    def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        length = self._check_frame()
+        size = int.from_bytes(self._take(8), "little")
+        if size > min(LARGEST_HEADER, length - 8):
+            self._refuse(f"its header claims {size} bytes")
+        header = self._json(self._take(size))
+        metadata = header.pop("__metadata__", None)
+        if not isinstance(metadata, dict) or set(metadata) != {"kampong"} or not isinstance(metadata["kampong"], str):
+            self._refuse("its header holds no facts")
+        inner = self._json(metadata["kampong"].encode("utf-8", "surrogatepass"))
+        if set(inner) != {"facts", "columnwise"} or not isinstance(inner["facts"], dict):
+            self._refuse("its header holds no facts")
+        arrays = self._arrays(header, length - 8 - size)
+        columnwise = inner["columnwise"]
+        if not isinstance(columnwise, list) or any(type(name) is not str or name not in arrays for name in columnwise):
+            self._refuse("it names arrays that it does not hold")
+        arrays.update({name: np.asfortranarray(arrays[name]) for name in columnwise})
+        return arrays, inner["facts"]
+
+    def _check_frame(self) -> int:
+        """Return the length of the document, once the digest of the whole file is right."""
+        size = os.fstat(self.file.fileno()).st_size
+        frame = self.file.read(FRAME.size)
+        if frame[:8] != MAGIC:
+            raise CheckpointError(
+                f"{self.path}: this is no checkpoint of kampong ({size} bytes that begin with {frame[:8]!r}). Name a "
+                "file that `save` has written; pickles and archives are never opened."
+            )
+        if len(frame) < FRAME.size:
+            self._refuse(f"it ends after {size} bytes")
+        _, version, first, length, second, expected = FRAME.unpack(frame)
+        if size > LARGEST_FILE:
+            self._refuse(f"it has {size} bytes, past the limit of {LARGEST_FILE}")
+        if size != FRAME.size + length:
+            self._refuse(f"it has {size} bytes, and its frame says {FRAME.size + length}")
+        digest = hashlib.sha256(frame[:32])
+        while block := self.file.read(BLOCK):
+            digest.update(block)
+        if digest.digest() != expected:
+            self._refuse("its digest is wrong")
+        if version > FORMAT:
+            raise CheckpointError(
+                f"{self.path}: this checkpoint has format {version}, and this kampong reads formats up to {FORMAT}. "
+                "Install a newer kampong to load it."
+            )
+        if version < 1 or first or second or length < 8:
+            self._refuse("its frame is not one that kampong writes")
+        self.file.seek(FRAME.size)
+        return int(length)
+
+    def _arrays(self, header: dict[str, Any], length: int) -> dict[str, np.ndarray]:
+        """Read all arrays, one behind the other; offsets that leave a gap or overlap are refused first."""
+        places = []
+        for name, entry in header.items():
+            dtype, shape, start, stop = self._entry(name, entry)
+            places.append((start, stop, name, dtype, shape))
+        places.sort(key=lambda place: place[:2])
+        end = 0
+        for start, stop, name, *_ in places:
+            if start != end:
+                self._refuse(f"the array {name!r} begins at byte {start}, where {end} is free")
+            end = stop
+        if end != length:
+            self._refuse(f"its arrays end at byte {end} of {length}")
+        arrays = {}
+        for _, _, name, dtype, shape in places:
+            array = np.empty(shape, dtype=dtype)
+            view = _bytes(array)
+            if self.file.readinto(view) != len(view):
+                self._refuse("it became shorter while it was read")
+            if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+                self._refuse(f"the array {name!r} holds booleans other than 0 and 1")
+            arrays[name] = array
+        return arrays
+
+    def _entry(self, name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+        """Return dtype, shape and place of an array, if its size is what both say."""
+        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+            self._refuse(f"it does not describe the array {name!r}")
+        code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+        if not isinstance(code, str) or code not in DTYPES:
+            self._refuse(f"the array {name!r} has the dtype {code!r:.40}, which is none of {', '.join(DTYPES)}")
+        dtype = np.dtype(DTYPES[code])
+        for numbers in (shape, offsets):
+            if not isinstance(numbers, list) or any(type(n) is not int or not 0 <= n < 2**48 for n in numbers):
+                self._refuse(f"the array {name!r} has a shape or place that is no list of counts")
+        size = math.prod(shape) * dtype.itemsize
+        if len(shape) > MOST_AXES or len(offsets) != 2 or offsets[1] - offsets[0] != size:
+            self._refuse(f"the array {name!r} of {code} and shape {tuple(shape)} has the place {offsets}")
+        if math.prod(n or 1 for n in shape) * dtype.itemsize >= 2**62:
+            self._refuse(f"the array {name!r} has the shape {tuple(shape)}")
+        return dtype, tuple(shape), offsets[0], offsets[1]
+
+    def _json(self, text: bytes) -> dict[str, Any]:
+        def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                raise ValueError("a name appears twice")
+            return found
+
+        def finite(number: str) -> float:
+            if not math.isfinite(value := float(number)):
+                raise ValueError(f"{number} is not finite")
+            return value
+
+        try:
+            decoded = text.decode("utf-8", "surrogatepass")
+            value = json.loads(decoded, object_pairs_hook=distinct, parse_float=finite, parse_constant=finite)
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"its header is no valid JSON ({str(error)[:100]})")
+        if not isinstance(value, dict):
+            self._refuse("its header is no JSON object")
+        return value
+
+    def _take(self, count: int) -> bytes:
+        found = self.file.read(count)
+        if len(found) < count:
+            self._refuse("it became shorter while it was read")
+        return found
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise CheckpointError(f"{self.path}: the checkpoint is damaged: {reason}. {RESTORE}")

@@ -1,0 +1,307 @@
+"""Models to and from files: which classes, their parameters, and the state that each class says itself."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import numbers
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sklearn
+
+from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
+from kampong.checkpoint.file import RESTORE, CheckpointError, read, write
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+CLASSES = (
+    "CandidCovarianceFreePCA",
+    "CoreVectorClassifier",
+    "FisherDiscriminant",
+    "InformationGain",
+    "InterClassScatter",
+    "MarginRecursion",
+    "MarginSubspace",
+    "MaxMinOverClassifier",
+    "MaximumMarginCriterion",
+    "MinOverClassifier",
+    "SupervisedKampongMeasure",
+)
+"""The public names that a file may ask for: nothing else is ever looked up."""
+
+PREFIX = "model."
+LEARNT = "learnt."
+
+
+class Savable:
+    """Gives an estimator `save`; it says its state in `_to_state` and takes it back in `_from_state`."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.
+
+        No pickle: arrays and plain values under a digest, written whole or not at all. The parameters, what was learnt,
+        the feature names and the output container are saved; requests of metadata routing are not.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an existing one is replaced.
+        """
+        save(self, path)
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what was learnt: arrays, plain finite values, and dictionaries of both; None where nothing was."""
+        raise NotImplementedError
+
+    def _from_state(self, contents: Contents) -> None:
+        """Take back what `_to_state` returned: ask for every value by name; `n_features_in_` is known."""
+        raise NotImplementedError
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save a model, fitted or not, to a file that `load` gives back bit for bit.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of this library.
+    path : str or path
+        The file; an existing one is replaced.
+    """
+    arrays, facts = pack(model)
+    write(path, arrays, facts)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model that a file holds; nothing in the file is run, and every byte is verified.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `save`, or a stream, has written.
+
+    Returns
+    -------
+    estimator
+        It transforms, predicts and goes on learning exactly as the one that was saved.
+    """
+    arrays, facts = read(path)
+    try:
+        return unpack(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return a model as arrays and facts, for `write`; other arrays and facts may be put beside them.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of this library.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        Their names begin with "model.".
+    facts : dict of str to JSON
+        The facts "model" and "versions".
+    """
+    name = type(model).__name__
+    if name not in CLASSES or type(model) is not _class(name):
+        raise CheckpointError(
+            f"a {name} cannot be saved: a checkpoint holds one of {', '.join(CLASSES)}, and no class of your own."
+        )
+    kinds = _kinds(type(model))
+    parameters = {key: _encode(name, key, value, kinds[key]) for key, value in model.get_params(deep=False).items()}
+    common: dict[str, Any] = {}
+    if hasattr(model, "n_features_in_"):
+        common["n_features_in_"] = int(model.n_features_in_)
+    if hasattr(model, "feature_names_in_"):
+        common["feature_names_in_"] = to_lines(model.feature_names_in_.tolist())
+    learnt = model._to_state()
+    arrays, state = flatten(common if learnt is None else {**common, LEARNT[:-1]: learnt})
+    facts = {"class": name, "parameters": parameters, "fitted": learnt is not None, "state": state}
+    output = getattr(model, "_sklearn_output_config", {}).get("transform")
+    if output is not None:
+        facts["output"] = output
+    versions = {"kampong": _library().__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    return {PREFIX + key: array for key, array in arrays.items()}, {"model": facts, "versions": versions}
+
+
+def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+    """Return the model in what `pack` has returned, or in what `read` has read.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Those whose names begin with "model." become the model's own; others may only be there where other facts are.
+    facts : mapping of str to JSON
+        The facts "model" and "versions", and those of others.
+
+    Returns
+    -------
+    estimator
+        The model.
+    """
+    try:
+        return _unpack(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} {_advice(facts)}") from None
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+    known = facts.get("model")
+    if not isinstance(known, dict) or not isinstance(facts.get("versions"), dict):
+        raise CheckpointError("this checkpoint holds no model.")
+    strangers = [name for name in arrays if not name.startswith(PREFIX)]
+    if strangers and set(facts) == {"model", "versions"}:
+        raise CheckpointError(f"this checkpoint holds the array {strangers[0]!r:.100}, which is not the model's.")
+    if set(known) - {"output"} != {"class", "parameters", "fitted", "state"}:
+        raise CheckpointError(f"the model is described by {sorted(known)}, which is not what a model needs.")
+    name = known["class"]
+    if not isinstance(name, str) or name not in CLASSES:
+        raise CheckpointError(f"the class {name!r:.100} is none of {', '.join(CLASSES)}.")
+    model = _class(name)(**_parameters(name, known["parameters"]))
+    if "output" in known:
+        if known["output"] not in ("default", "pandas", "polars") or not hasattr(model, "set_output"):
+            raise CheckpointError(f"{name} cannot return its output as {known['output']!r:.100}.")
+        model.set_output(transform=known["output"])
+    if not isinstance(known["state"], dict):
+        raise CheckpointError(f"the state of {name} is {known['state']!r:.100}.")
+    mine = {key.removeprefix(PREFIX): array for key, array in arrays.items() if key.startswith(PREFIX)}
+    contents = Contents(mine, known["state"], name)
+    _restore(model, contents, known["fitted"])
+    return model
+
+
+def _restore(model: Any, contents: Contents, fitted: Any) -> None:
+    """Give a new model its state."""
+    if type(fitted) is not bool:
+        contents.refuse(f"fitted is {fitted!r:.100}")
+    if "n_features_in_" in contents:
+        model.n_features_in_ = contents.whole("n_features_in_", low=1, high=LARGEST_WIDTH)
+    if "feature_names_in_" in contents:
+        names = contents.lines("feature_names_in_")
+        if len(names) != getattr(model, "n_features_in_", None) or any(type(name) is not str for name in names):
+            contents.refuse(f"there are {len(names)} feature names, or some are no strings")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if fitted:
+        if not hasattr(model, "n_features_in_"):
+            contents.refuse("the fact n_features_in_ is missing")
+        learnt = contents.part(LEARNT[:-1])
+        learnt.owner = contents.owner
+        try:
+            model._from_state(learnt)
+        except CheckpointError:
+            raise
+        except (ValueError, TypeError) as error:
+            contents.refuse(str(error))
+        learnt.finish()
+    contents.finish()
+
+
+def _advice(facts: Mapping[str, Any]) -> str:
+    versions = facts.get("versions")
+    written, here = versions.get("kampong") if isinstance(versions, dict) else None, _library().__version__
+    if isinstance(written, str) and written != here:
+        return f"It was written by kampong {written:.40}, and this is {here}: load it with that version, or fit again."
+    return RESTORE
+
+
+def _library() -> Any:
+    return importlib.import_module("kampong")
+
+
+def _class(name: str) -> Any:
+    return getattr(_library(), name)
+
+
+# Parameters.
+
+
+def _kinds(kind: type) -> dict[str, set[str]]:
+    """Return what each parameter of a constructor may be: a text, a number, nothing, or anything plain."""
+    hints = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
+    found = {}
+    for name in list(inspect.signature(kind).parameters):
+        hint = hints.get(name, Any)
+        options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        found[name] = set().union(*(_kind_of_hint(option) for option in options))
+    return found
+
+
+def _kind_of_hint(hint: Any) -> set[str]:
+    if hint is str:
+        return {"text"}
+    if hint in (int, float, bool):
+        return {"number"}
+    if hint is type(None):
+        return {"nothing"}
+    return {"text", "number", "nothing", "other"}
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return "text" if isinstance(value, str) else "number" if isinstance(value, numbers.Real) else "other"
+
+
+def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
+    """Return a parameter as JSON."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if _kind_of(value) in kinds:
+        if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+            return value
+        if type(value) is float:
+            return {"float": repr(value)}
+        if isinstance(value, np.random.RandomState):
+            state: Any = value.get_state(legacy=False)
+            if state["bit_generator"] == "MT19937":
+                key, position = state["state"]["key"].tolist(), int(state["state"]["pos"])
+                return {"random_state": [key, position, int(state["has_gauss"]), float(state["gauss"])]}
+    what = "a function, and a checkpoint holds no code" if callable(value) else f"a {type(value).__name__}"
+    raise CheckpointError(
+        f"{owner} cannot be saved: its parameter {name}={value!r:.100} is {what}. Set it to a plain value, such as a "
+        "number or a name, with set_params."
+    )
+
+
+def _parameters(owner: str, values: Any) -> dict[str, Any]:
+    """Return the parameters in a file; one that the file does not name gets its default."""
+    kinds = _kinds(_class(owner))
+    if not isinstance(values, dict) or not set(values) <= set(kinds):
+        unknown = sorted(set(values) - set(kinds))[:3] if isinstance(values, dict) else values
+        raise CheckpointError(f"{owner} has no parameters {unknown!r:.100}.")
+    return {name: _decode(owner, name, value, kinds[name]) for name, value in values.items()}
+
+
+def _decode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
+    found = value
+    if isinstance(value, dict) and set(value) == {"float"} and value["float"] in ("inf", "-inf", "nan"):
+        found = float(value["float"])
+    elif isinstance(value, dict) and set(value) == {"random_state"}:
+        found = _random_state(value["random_state"])
+    if isinstance(found, dict | list) or _kind_of(found) not in kinds:
+        raise CheckpointError(f"{owner}: the parameter {name} is {value!r:.100}, which it cannot be.")
+    return found
+
+
+def _random_state(value: Any) -> np.random.RandomState | dict[str, Any]:
+    shape = [type(item) for item in value] if isinstance(value, list) else []
+    if shape not in ([list, int, int, float], [list, int, int, int]):
+        return {}
+    key, position, has_gauss, gauss = value
+    whole = len(key) == 624 and all(type(word) is int and 0 <= word < 2**32 for word in key)
+    if not whole or not 0 <= position <= 624 or has_gauss not in (0, 1):
+        return {}
+    generator = np.random.RandomState()
+    generator.set_state(("MT19937", np.array(key, dtype=np.uint32), position, has_gauss, float(gauss)))
+    return generator
