@@ -94,10 +94,10 @@ def _grid(split: Any) -> None:
 
 def _flat(shrink: int) -> None:
     """Print the memory of a stream that goes on: generated text, its columns rolled from batch to batch."""
-    n, d = 100_000 // shrink, 300_000
+    n, d = 100_000 // shrink, 300_000 if shrink == 1 else 10_000
     X, y = sparse_text(n, d, n_classes=4, random_state=0)
     rng, model, seen = np.random.default_rng(0), FisherDiscriminant(), 0
-    print("\nresident memory of FisherDiscriminant.partial_fit, 300,000 columns")
+    print(f"\nresident memory of FisherDiscriminant.partial_fit, {d} columns")
     for goal in (10, 20, 50, 100):
         while seen < goal * n:
             X.indices = ((X.indices + rng.integers(1, d)) % d).astype(X.indices.dtype)
@@ -116,7 +116,7 @@ def _text(shrink: int) -> tuple[Any, np.ndarray, np.ndarray, str]:
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)
         with np.load(folder / "arxiv_labels.npz", allow_pickle=False) as labels:
             return X, labels["y_group"], labels["y"], "the arXiv text"
-    X, y = sparse_text(400_000 // shrink, 41_000, 55, n_classes=10, random_state=0)
+    X, y = sparse_text(400_000 // shrink, 41_000 if shrink == 1 else 9_000, 55, n_classes=10, random_state=0)
     return X, y, y, "generated text"
 
 

@@ -28,6 +28,7 @@ def test_other_benchmarks_run(monkeypatch, capsys):
     importlib.import_module("benchmarks.recursions").main(shrink=100)
     importlib.import_module("benchmarks.ridge").main(shrink=100)
     importlib.import_module("benchmarks.wide").main(shrink=400)
+    importlib.import_module("benchmarks.drift").main(shrink=400)
     printed = capsys.readouterr().out
-    for title in ("sparse rows/s", "best of grid", "one pass"):
+    for title in ("sparse rows/s", "best of grid", "one pass", "resident memory", "keep all"):
         assert title in printed
