@@ -106,7 +106,7 @@ def choose(
     Parameters
     ----------
     candidates : sequence of MarginCriterion or of FisherCriterion
-        The grid, from weak to strong: among equals the last is taken.
+        The grid, from weak to strong: among equals the first is taken.
     statistics : ClassRows or ClassReservoir
         Statistics that hold S_w and a sample of rows.
     n_components : int or None
@@ -322,13 +322,14 @@ def _losses(head: LinearHead, scores: Float, truth: Float) -> Float:
 def _best(accuracies: Float, losses: Float, weight: float) -> int:
     """Return the candidate of least log-loss among those whose accuracy cannot be told from the best.
 
-    Accuracy is what is wanted, and it is coarse: half its standard error counts as nothing. Among equals the last.
+    Accuracy is what is wanted, and it is coarse: half its standard error counts as nothing. A thousandth of the
+    log-loss counts as nothing either, and among equals the weakest is taken: a ridge that changes nothing is not needed.
     """
     top = min(float(accuracies.max()), 1.0)
     slack = 0.5 * np.sqrt(top * (1.0 - top) / max(weight, 1.0)) + 1e-12
     good = np.flatnonzero(accuracies >= top - slack)
     least = losses[good].min()
-    return int(good[losses[good] <= least * (1 + 1e-9) + 1e-12][-1])
+    return int(good[losses[good] <= least * (1 + 1e-3) + 1e-12][0])
 
 
 def _value(criterion: Criterion) -> float:
