@@ -323,7 +323,7 @@ def _best(accuracies: Float, losses: Float, weight: float) -> int:
     """Return the candidate of least log-loss among those whose accuracy cannot be told from the best.
 
     Accuracy is what is wanted, and it is coarse: half its standard error counts as nothing. A thousandth of the
-    log-loss counts as nothing either, and among equals the weakest is taken: a ridge that changes nothing is not needed.
+    log-loss counts as nothing either. Among equals the weakest is taken: a ridge that changes nothing is not needed.
     """
     top = min(float(accuracies.max()), 1.0)
     slack = 0.5 * np.sqrt(top * (1.0 - top) / max(weight, 1.0)) + 1e-12

@@ -68,7 +68,19 @@ RESTORE = "Restore a copy of the file, or start again without it."
 
 
 class CheckpointError(ValueError):
-    """A file or model that cannot be saved or loaded; the message names it and says what to do."""
+    """A file or model that cannot be saved or loaded; the message names it and says what to do.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from kampong import CheckpointError, load
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     try:
+    ...         load(file.name)
+    ...     except CheckpointError as error:
+    ...         "this is no checkpoint of kampong" in str(error)
+    True
+    """
 
 
 # Writing.

@@ -90,6 +90,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     estimator
         It transforms, predicts and goes on learning exactly as the one that was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import kampong
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = kampong.InterClassScatter().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "iris.kampong"
+    ...     model.save(path)
+    ...     loaded = kampong.load(path)
+    >>> (loaded.transform(X) == model.transform(X)).all()
+    np.True_
     """
     arrays, facts = read(path)
     try:

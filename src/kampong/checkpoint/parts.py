@@ -29,6 +29,9 @@ STATISTICS = {kind.__name__: kind for kind in (ClassMeans, ClassScatter, ClassRe
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 REALS = (np.float32, np.float64)
 
+FURTHEST = 1e155
+"""No class mean is further out: rows whose squares overflow are never learnt."""
+
 T = TypeVar("T")
 
 
@@ -320,7 +323,7 @@ def statistics_from(contents: Contents, n_features: int) -> ClassMeans:
         "labels": np.array(index.labels, dtype=object),
         "label_dtype": np.array("" if index.dtype is None else index.dtype.str),
         "counts": contents.array("counts", np.float64, (n_classes,), low=0.0),
-        "means": contents.array("means", np.float64, (n_classes, n_features)),
+        "means": contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST),
         "squares": contents.array("squares", np.float64, (n_classes,), low=0.0),
         "row_weight": contents.array("row_weight", np.float64, (), low=0.0),
         "row_mean": contents.array("row_mean", np.float64, (None,)),
