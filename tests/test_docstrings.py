@@ -7,6 +7,7 @@ import pytest
 import kampong
 import kampong.datasets
 import kampong.report
+from kampong._discriminant import DiscriminantSubspace
 
 validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is a tool of `make check`").validate
 
@@ -20,10 +21,10 @@ def public():
     names += [f"kampong.report.{name}" for name in kampong.report.__all__]
     for name in kampong.__all__:
         item = getattr(kampong, name)
-        if inspect.isclass(item) and issubclass(item, kampong.subspace.DiscriminantSubspace):
+        if inspect.isclass(item) and issubclass(item, DiscriminantSubspace):
             names += [
                 f"kampong.{name}.{method}"
-                for method, value in vars(kampong.subspace.DiscriminantSubspace).items()
+                for method, value in vars(DiscriminantSubspace).items()
                 if not method.startswith("_") and inspect.isfunction(value)
             ]
     return names
