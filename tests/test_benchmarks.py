@@ -23,12 +23,19 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_other_benchmarks_run(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("name", "shrink", "title"),
+    [
+        ("recursions", 100, "sparse rows/s"),
+        ("ridge", 100, "best of grid"),
+        ("wide", 400, "resident memory"),
+        ("drift", 400, "keep all"),
+        ("smo", 4, "MaxMinOver"),
+        pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),
+        pytest.param("kernel_fisher", 400, "KernelFisherDiscriminant", marks=pytest.mark.slow),
+    ],
+)
+def test_other_benchmarks_run(monkeypatch, capsys, name, shrink, title):
     monkeypatch.syspath_prepend(str(ROOT))
-    importlib.import_module("benchmarks.recursions").main(shrink=100)
-    importlib.import_module("benchmarks.ridge").main(shrink=100)
-    importlib.import_module("benchmarks.wide").main(shrink=400)
-    importlib.import_module("benchmarks.drift").main(shrink=400)
-    printed = capsys.readouterr().out
-    for title in ("sparse rows/s", "best of grid", "one pass", "resident memory", "keep all"):
-        assert title in printed
+    importlib.import_module(f"benchmarks.{name}").main(shrink=shrink)
+    assert title in capsys.readouterr().out

@@ -18,6 +18,8 @@ from kampong import (
     FisherDiscriminant,
     InformationGain,
     InterClassScatter,
+    KernelFisherDiscriminant,
+    KernelMarginSubspace,
     MarginRecursion,
     MarginSubspace,
     MaximumMarginCriterion,
@@ -72,6 +74,8 @@ FITS = {
     "warm": MinOverClassifier(warm_start=True, max_iter=20, kernel="polynomial", degree=2, coef0=1.0),
     "core vectors": CoreVectorClassifier(C=10.0, warm_start=True, gamma="scale"),
     "core vectors, linear": CoreVectorClassifier(kernel="linear", max_iter=1000),
+    "kernel Fisher": KernelFisherDiscriminant(landmarks=9, random_state=3),
+    "kernel margin": KernelMarginSubspace(2, epsilon=0.01, landmarks=9, gamma=0.3),
 }
 LABELS = {
     "integers": lambda codes: codes - 1,

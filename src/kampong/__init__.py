@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kampong.checkpoint import CheckpointError, load
     from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
-    from kampong.features import InformationGain
+    from kampong.features import InformationGain, KernelFisherDiscriminant, KernelMarginSubspace
     from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
     from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
     from kampong.reservoir import ClassReservoir
@@ -34,6 +34,8 @@ __all__ = [
     "FisherDiscriminant",
     "InformationGain",
     "InterClassScatter",
+    "KernelFisherDiscriminant",
+    "KernelMarginSubspace",
     "MarginCriterion",
     "MarginRecursion",
     "MarginSubspace",
@@ -49,7 +51,7 @@ __all__ = [
 _HOMES = {
     "kampong.checkpoint": ("CheckpointError", "load"),
     "kampong.criterion": ("CriterionWarning", "FisherCriterion", "MarginCriterion"),
-    "kampong.features": ("InformationGain",),
+    "kampong.features": ("InformationGain", "KernelFisherDiscriminant", "KernelMarginSubspace"),
     "kampong.margin": ("CoreVectorClassifier", "MaxMinOverClassifier", "MinOverClassifier"),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
     "kampong.reservoir": ("ClassReservoir",),

@@ -26,6 +26,8 @@ CLASSES = (
     "FisherDiscriminant",
     "InformationGain",
     "InterClassScatter",
+    "KernelFisherDiscriminant",
+    "KernelMarginSubspace",
     "MarginRecursion",
     "MarginSubspace",
     "MaxMinOverClassifier",

@@ -1,5 +1,6 @@
-"""Features beyond a linear subspace of the rows: selection of terms by what they tell about the class."""
+"""Features beyond a linear subspace of the rows: kernel discriminants, and terms chosen for what they tell."""
 
 from kampong.features.information_gain import InformationGain
+from kampong.features.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
 
-__all__ = ["InformationGain"]
+__all__ = ["InformationGain", "KernelFisherDiscriminant", "KernelMarginSubspace"]

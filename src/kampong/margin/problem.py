@@ -227,7 +227,7 @@ class Problem:
         for group in np.unique(groups):
             members = order[groups[order] == group]
             low, high = members[alpha[members] < self.hull.cap][:share], members[alpha[members] > 0][-share:]
-            # extremes alone would go to and fro between two ends; others damp that
+            # extremes alone would swing between two ends for long; others damp that
             others = rng.permutation(np.setdiff1d(members, np.concatenate([low, high])))
             chosen += [low, high, others[: 2 * share]]
         return np.unique(np.concatenate(chosen))

@@ -1,0 +1,225 @@
+"""What margin features are made of: two-class problems, chains of directions, what is stored, and the projection."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from kampong._linalg import one_blas_thread, run, split
+from kampong.criterion import CriterionWarning
+from kampong.features._chains import BallHull, extract
+from kampong.kernels import BLOCK_ROWS, KernelRows, Points, kernel_scores, make_kernel
+from kampong.margin._base import MESSAGES, MarginClassifier
+from kampong.margin.hull import Hull
+from kampong.margin.problem import Options
+
+if TYPE_CHECKING:
+    from kampong._linalg import Float, Integer, Rows
+    from kampong.features._chains import Extraction, Feature, Product, Start
+
+EXACT_GAP = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
+"""The relative duality gap of method="exact": what rounding allows."""
+
+
+class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginClassifier):
+    """Extract chains of directions, store them as expansions, and project rows onto them."""
+
+    n_components_per_class: Any
+    C: Any
+    method: Any
+    criterion: Any
+    orthogonal: Any
+    selection: Any
+    random_state: Any
+    n_iter_: Any
+    _components: Float | None
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.features_.shape[0])
+
+    def _extract(self, X: Rows, codes: Integer, start: Start, *, fresh: bool, stream: bool = False) -> Float:
+        """Extract features from rows, store them, and return their values at the rows."""
+        signs = self._signs(codes)
+        length = int(self.n_components_per_class) * (2 if len(signs) == 1 else 1)
+        self._check_memory(X, length * len(signs))
+        rows = self._open(X, fresh=fresh, stream=stream)
+        exact = self.method == "exact"
+        options = Options(
+            EXACT_GAP[X.dtype] if exact else float(self.tol),
+            "gap" if exact else self.criterion,
+            "furthest" if exact else self.selection,
+            max_steps=int(self.max_iter),
+            block_bytes=max(self._budget, X.shape[0] ** 2 * X.dtype.itemsize if exact else 0),
+            verbose=int(self.verbose),
+        )
+        found = extract(
+            rows,
+            self._hulls(signs, rows),
+            length,
+            options,
+            check_random_state(self.random_state),
+            self._product(X),
+            together=self.orthogonal == "all",
+            whole=exact,
+            start=start,
+        )
+        self._comment(found.features, length, len(signs))
+        return self._keep(X, codes, found)
+
+    def _hulls(self, signs: list[Float], rows: KernelRows) -> list[Hull]:
+        """Return the two-class problems."""
+        ridge = 1.0 / float(self.C)
+        if self.method == "exact" or self.criterion == "gap":
+            return [Hull(sign, offset=1.0, ridge=ridge) for sign in signs]
+        spread = float(np.ptp(rows.diagonal))
+        if spread > 1e-6 * float(np.abs(rows.diagonal).max()):
+            raise ValueError(
+                f"{type(self).__name__}: criterion='meb' needs a kernel with k(x, x) the same for all x, and the "
+                f"{self._kernel.name} kernel has values that differ by {spread:.3g}. Use criterion='gap'."
+            )
+        constant = float(rows.diagonal[0]) + 1.0 + ridge
+        return [BallHull(sign, offset=1.0, ridge=ridge, constant=constant) for sign in signs]
+
+    def _check_memory(self, X: Rows, n_features: int) -> None:
+        """Refuse what cannot fit the budget, with the bytes that it would take."""
+        name, n = type(self).__name__, X.shape[0]
+        values, matrix = 8 * n * n_features, n * n * X.dtype.itemsize
+        if values > self._budget:
+            raise ValueError(
+                f"{name}: {n_features} features of {n} rows take {values:,} bytes, and cache_size={self.cache_size:g} "
+                f"allows {self._budget:,}. Lower n_components_per_class={self.n_components_per_class}, or raise "
+                "cache_size."
+            )
+        if self.method == "exact" and matrix > self._budget:
+            raise ValueError(
+                f"{name}: method='exact' needs the kernel matrix of {n} rows, {matrix:,} bytes and as many again to "
+                f"solve, and cache_size={self.cache_size:g} allows {self._budget:,}. Use method='core', which needs no "
+                f"such matrix, or cache_size={matrix / 2**20:.0f}."
+            )
+
+    def _product(self, X: Rows) -> Product | None:
+        """Return K times weights between some rows with more digits than the kernel rows have, or None."""
+        kernel = self._kernel
+        if kernel.name == "linear":
+            # through the direction itself: what nearly cancels is then not squared
+            def explicit(where: Integer, weights: Float) -> Float:
+                rows = X[where].astype(np.float64)
+                return np.asarray(rows @ (rows.T @ weights))
+
+            return explicit
+        if X.dtype == np.float64 or kernel.name == "precomputed":
+            return None
+
+        def wide(where: Integer, weights: Float) -> Float:
+            points, out = kernel.prepare(X[where].astype(np.float64)), np.empty(len(where))
+
+            def tile(start: int, stop: int) -> None:
+                part = Points(points.rows[start:stop], points.norms[start:stop])
+                out[start:stop] = kernel.between(part, points) @ weights
+
+            tiles = split(len(where), 1 + len(where) // BLOCK_ROWS)
+            if kernel.name == "callable":
+                # a caller's function may not like threads
+                for start, stop in tiles:
+                    tile(start, stop)
+                return out
+            with one_blas_thread():
+                run(tile, tiles)
+            return out
+
+        return wide
+
+    def _open(self, X: Rows, *, fresh: bool = True, stream: bool = False) -> KernelRows:
+        """Fix the kernel, unless an earlier batch has, and lay out its rows."""
+        if fresh:
+            name = type(self).__name__
+            self._kernel = make_kernel(name, self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        if stream:
+            # a column that has not varied so far may do so in a later batch
+            self._kernel = replace(self._kernel, varying=None)
+        return KernelRows(self._kernel, X, budget=self._budget)
+
+    def _keep(self, X: Rows, codes: Integer, found: Extraction) -> Float:
+        """Store what transform, a warm start and a stream need."""
+        features = found.features
+        self.support_ = np.unique(np.concatenate([f.rows for f in features]))
+        places = [np.searchsorted(self.support_, f.rows) for f in features]
+        edges = np.cumsum([0, *(len(f.rows) for f in features)])
+        entries = (np.concatenate([f.coefficients for f in features]), np.concatenate(places), edges)
+        self.features_ = sparse.csr_array(entries, shape=(len(features), len(self.support_)))
+        names = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        self.feature_classes_ = names[[f.chain for f in features]]
+        self.n_kernel_evaluations_per_feature_ = np.diff(edges)
+        self.margin_ = np.array([f.margin for f in features])
+        self.objective_ = np.array([f.solution.gap.objective for f in features])
+        self.dual_gap_ = np.array([f.solution.gap.relative for f in features])
+        self.status_ = np.array([f.solution.status for f in features])
+        self.n_core_ = np.array([f.solution.n_core for f in features])
+        self.n_steps_ = np.array([f.solution.steps for f in features])
+        self.n_iter_ = int(self.n_steps_.max())
+        self.n_kernel_evaluations_ = found.n_evaluations
+        self.gamma_ = self._kernel.gamma
+        precomputed = self._kernel.name == "precomputed"
+        self.support_vectors_: Rows = np.zeros((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
+        self._support = self._kernel.prepare(self.support_vectors_)
+        self._coefficients = np.ascontiguousarray(self.features_.toarray().T)
+        self._components = None
+        if self._kernel.name == "linear":
+            self._components = np.asarray(_dense(self.features_ @ self.support_vectors_.astype(np.float64)))
+        self._points = {(f.chain, f.order): f.solution.alpha[self.support_] for f in features}
+        self._stored_codes = codes[self.support_]
+        values: Float = np.column_stack([f.values for f in features])
+        return values
+
+    def _project(self, X: Rows) -> Float:
+        """Return the features of rows, float64."""
+        if self._components is not None:
+            values: Float = np.asarray(X @ self._components.T.astype(X.dtype), dtype=np.float64)
+            return values
+        X = X[:, self.support_] if self._kernel.name == "precomputed" else X
+        return kernel_scores(self._kernel, X, self._support, self._coefficients)
+
+    def _comment(self, features: list[Feature], length: int, n_chains: int) -> None:
+        """Say what was not reached and what to do; refuse where there is nothing."""
+        name = type(self).__name__
+        if not features:
+            raise ValueError(
+                f"{name}: no direction tells the classes apart: in the space of the {self._kernel.name} kernel the "
+                "rows of different classes coincide. Check that X has features that differ between classes."
+            )
+        for status, message in MESSAGES.items():
+            which = [f for f in features if f.solution.status == status]
+            if which:
+                worst = max(f.solution.gap.relative for f in which)
+                text = message.format(gap=worst, tol=self.tol, max_iter=self.max_iter)
+                warnings.warn(f"{name} ({len(which)} features): {text}", ConvergenceWarning, stacklevel=5)
+        counts = [sum(f.chain == chain for f in features) for chain in range(n_chains)]
+        if min(counts) < length and not any(f.solution.status == "interrupted" for f in features):
+            short = self.classes_.tolist()[-1 if n_chains == 1 else int(np.argmin(counts))]
+            warnings.warn(
+                f"{name}: {len(features)} of {length * n_chains} features exist. The chain of class {short!r} ends "
+                f"after {min(counts)}: no direction is left that is orthogonal to the earlier ones. Lower "
+                f"n_components_per_class={self.n_components_per_class}, or use another kernel.",
+                CriterionWarning,
+                stacklevel=5,
+            )
+        worst = max(f.solution.gap.relative for f in features)
+        if self.method == "core" and self.criterion == "meb" and worst > 0.5:
+            warnings.warn(
+                f"{name}: the ball of 1 + {self.tol:g} times the radius holds all points, but the duality gap is still "
+                f"{worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

@@ -1,0 +1,25 @@
+"""A labelled stream in, a subspace kept current, predictions out: sources, dead letters, the loop and its exact resume.
+
+Needs the `stream` extra (pyarrow, msgspec). Names are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kampong.streaming.history import History
+    from kampong.streaming.learner import Run, learn
+    from kampong.streaming.schema import Layout
+    from kampong.streaming.sources import Source
+
+__all__ = ["History", "Layout", "Run", "Source", "learn"]
+
+_HOMES = {"History": "history", "Layout": "schema", "Run": "learner", "Source": "sources", "learn": "learner"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,297 @@
+"""Bytes in, whole lines out: files, pipes and growing files, plain or compressed, cut where the bytes say.
+
+A block starts where the one before ended, and where it ends follows from its start and the bytes themselves, never
+from how they arrived. So the same input always gives the same batches, also after a stop at any of these places.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from kampong.streaming.errors import ResumeError, SourceError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+SMALLEST, LARGEST = 4 * 2**10, 4 * 2**20
+GROWTH = 4  # a block is at most this part of what came before, so that early predictions are not made by nothing
+MAX_RECORD = 8 * 2**20
+HOPELESS = 8  # a line this many times longer than a record may be is no line
+WITNESS = 4096
+PAUSE = 0.2
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a stream of bytes, and a witness of the bytes before it.
+
+    Attributes
+    ----------
+    offset : int
+        Bytes before it, of the decompressed stream.
+    line : int
+        Lines before it.
+    head, tail : str
+        Digests of the first and of the last bytes before it, at most 4096 each.
+    head_size, tail_size : int
+        How many bytes those are.
+    """
+
+    offset: int = 0
+    line: int = 0
+    head: str = ""
+    head_size: int = 0
+    tail: str = ""
+    tail_size: int = 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines, and where they are; or the first bytes of one line that is too long."""
+
+    data: bytes
+    offset: int
+    line: int
+    end: Place
+    too_long: int = 0
+
+    def without_first_line(self) -> Block:
+        """Return the block less its first line, which was a header."""
+        cut = self.data.find(b"\n") + 1 or len(self.data)
+        return Block(self.data[cut:], self.offset + cut, self.line + 1, self.end)
+
+
+def open_bytes(path: str) -> tuple[Any, str, Any]:
+    """Open a file, or stdin for "-"; return it decompressed, how it was compressed, and the file itself to close."""
+    try:
+        raw: Any = io.FileIO(0, closefd=False) if path == "-" else Path(path).open("rb", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
+    if path != "-" and raw.seekable():
+        start = raw.read(4)
+        raw.seek(0)
+    else:
+        start = _read_up_to(raw, 4)
+        raw = _Put(start, raw)
+    if start.startswith(GZIP):
+        return gzip.GzipFile(fileobj=io.BufferedReader(raw, 2**18)), "gzip", raw
+    if start.startswith(ZSTD):
+        from kampong.streaming.arrow import pa
+
+        return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"), "zstd", raw
+    return raw, "", raw
+
+
+class Blocks:
+    """The blocks of one source, from a place on."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        place: Place | None = None,
+        skip: bool = True,
+        follow: bool = False,
+        max_record: int = MAX_RECORD,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.path, self.follow, self.max_record, self._stop = path, follow, max_record, stop
+        self._file, self.compression, self._raw = open_bytes(path)
+        try:
+            self._start(place or Place(), skip)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, place: Place, skip: bool) -> None:
+        path, follow = self.path, self.follow
+        if follow and (self.compression or path == "-"):
+            what = self.compression or "stdin"
+            raise SourceError(f"{path}: --follow needs a plain file that grows; this is {what}.")
+        self.place = place
+        self._buffer, self._ended = b"", False
+        if self.place.offset and skip:
+            self._skip()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        self._raw.close()
+
+    def __iter__(self) -> Iterator[Block]:
+        while (block := self._next()) is not None:
+            self.place = block.end
+            yield block
+        self.close()
+
+    def _next(self) -> Block | None:
+        wanted = min(LARGEST, max(SMALLEST, self.place.offset // GROWTH))
+        self._fill(wanted)
+        cut = self._buffer.rfind(b"\n", 0, wanted) + 1
+        if self._ended and len(self._buffer) <= wanted:
+            cut = len(self._buffer)
+        if cut == 0 and self._buffer:
+            cut = self._long_line(wanted)
+            if cut == 0:
+                return self._too_long()
+        if cut == 0:
+            return None
+        data, self._buffer = self._buffer[:cut], self._buffer[cut:]
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        return Block(data, self.place.offset, self.place.line, self._after(data, data, len(data), lines))
+
+    def _fill(self, wanted: int) -> None:
+        """Read until so many bytes are here or the stream ends; a followed file ends when it holds whole lines."""
+        if len(self._buffer) >= wanted:
+            return
+        parts, size = [self._buffer], len(self._buffer)
+        while size < wanted and not self._ended:
+            part = self._read(wanted - size)
+            parts.append(part)
+            size += len(part)
+            if part:
+                continue
+            if not self.follow:
+                self._ended = True
+            elif self._stopped() or any(b"\n" in one for one in parts):
+                break
+            else:
+                self._wait(size)
+        self._buffer = b"".join(parts)
+
+    def _stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
+    def _wait(self, size: int) -> None:
+        if os.fstat(self._file.fileno()).st_size < self.place.offset + size:
+            raise SourceError(f"{self.path}: the followed file has become shorter. Was it replaced? Start a new model.")
+        time.sleep(PAUSE)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return bytes(self._file.read(size) or b"")
+        except (OSError, EOFError, zlib.error) as error:
+            where = self.place.offset + len(self._buffer)
+            raise SourceError(
+                f"{self.path}: reading stopped after {where:,} bytes: {error}. The file is damaged or cut short; what "
+                "came before is learnt. Mend the file and start again: the run goes on from there."
+            ) from None
+
+    def _long_line(self, seen: int) -> int:
+        """Return where the first line ends, 0 where it is longer than a record may be."""
+        while True:
+            cut = self._buffer.find(b"\n", seen) + 1
+            if 0 < cut <= self.max_record + 1:
+                return cut
+            seen = len(self._buffer)
+            if cut or seen > self.max_record:
+                return 0
+            self._fill(min(2 * seen, self.max_record + 1))
+            if len(self._buffer) == seen:
+                return seen if self._ended else 0
+
+    def _too_long(self) -> Block | None:
+        """Pass over a line that is longer than a record may be; keep its first bytes."""
+        if self.follow and len(self._buffer) <= self.max_record:
+            return None
+        start, size, last = self._buffer[:WITNESS], 0, b""
+        while True:
+            cut = self._buffer.find(b"\n") + 1
+            part = self._buffer[:cut] if cut else self._buffer
+            size, last = size + len(part), (last + part[-WITNESS:])[-WITNESS:]
+            self._buffer = self._buffer[len(part) :]
+            if cut:
+                break
+            if size > HOPELESS * self.max_record:
+                raise SourceError(
+                    f"{self.path}: line {self.place.line + 1:,} has no end within {size:,} bytes. Is this the right "
+                    "format? --max-record-bytes allows longer records."
+                )
+            self._fill(LARGEST)
+            if not self._buffer:
+                break
+        return Block(start, self.place.offset, self.place.line, self._after(start, last, size, 1), too_long=size)
+
+    def _after(self, first: bytes, last: bytes, size: int, lines: int) -> Place:
+        place, tail = self.place, last[-WITNESS:]
+        head, head_size = place.head, place.head_size
+        if place.offset == 0:
+            head, head_size = _digest(first[:WITNESS]), min(WITNESS, len(first))
+        return Place(place.offset + size, place.line + lines, head, head_size, _digest(tail), len(tail))
+
+    def _skip(self) -> None:
+        """Go to the place, and check that the bytes before it are those that were read then."""
+        place = self.place
+        if self.path != "-" and not self.compression:
+            head = _read_up_to(self._file, place.head_size)
+            self._file.seek(place.offset - place.tail_size)
+            tail = _read_up_to(self._file, place.tail_size)
+        else:
+            head, tail = self._read_through(place)
+        if len(tail) < place.tail_size:
+            raise ResumeError(
+                f"{self.path}: the source is shorter than the {place.offset:,} bytes already learnt. Give the same "
+                "source, or start a new model with another --model."
+            )
+        if _digest(head) != place.head or _digest(tail) != place.tail:
+            raise ResumeError(
+                f"{self.path}: the source is not the one this model was learnt from (its first {place.offset:,} bytes "
+                "differ). Give the same source, or start a new model with another --model."
+            )
+        if self.follow and not tail.endswith(b"\n") and _read_up_to(self._file, 1) not in (b"", b"\n"):
+            raise ResumeError(
+                f"{self.path}: the last line had no end when it was learnt, and has grown since. Start a new model."
+            )
+
+    def _read_through(self, place: Place) -> tuple[bytes, bytes]:
+        head, tail, left = b"", b"", place.offset
+        while left:
+            part = self._read(min(left, 2**20))
+            if not part:
+                return head, b""
+            head = (head + part)[: place.head_size] if len(head) < place.head_size else head
+            tail = (tail + part)[-place.tail_size :]
+            left -= len(part)
+        return head, tail
+
+
+class _Put(io.RawIOBase):
+    """A stream with bytes that were already read put back in front."""
+
+    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
+        self._first, self._rest = first, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._first[: len(buffer)] or self._rest.read(len(buffer)) or b""
+        self._first = self._first[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._rest.close()
+        super().close()
+
+
+def _read_up_to(file: IO[bytes], size: int) -> bytes:
+    parts = b""
+    while len(parts) < size and (part := file.read(size - len(parts))):
+        parts += part
+    return parts
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

@@ -1,0 +1,105 @@
+"""Files that a run appends to and can be cut back to a committed length: dead letters and outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from kampong.streaming.errors import ClosedPipeError, OutputError, ResumeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kampong.streaming.records import Dead
+
+
+class Journal:
+    """A file that only grows, opened when first written to, and cut back to what was committed when a run resumes.
+
+    Parameters
+    ----------
+    path : str
+        The file; "-" is stdout, which cannot be cut back; "" keeps nothing.
+    committed : int or None
+        Its length at the last checkpoint; None for a run that starts.
+    """
+
+    def __init__(self, path: str, committed: int | None = None) -> None:
+        self.path = path
+        self.length = committed or 0
+        self._file: IO[bytes] | None = None
+        if path in ("", "-"):
+            return
+        size = Path(path).stat().st_size if Path(path).exists() else 0
+        if size < self.length:
+            raise ResumeError(
+                f"{path}: the file has {size:,} bytes, but {self.length:,} were written when the model was last saved. "
+                "Put the file back, or start a new model with another --model."
+            )
+        if size > self.length:
+            try:
+                os.truncate(path, self.length)
+            except OSError as error:
+                raise OutputError(f"{path}: {error.strerror}. Choose another place for it.") from None
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        if not data or not self.path:
+            return
+        if self._file is None:
+            self._file = self._open()
+        try:
+            self._file.write(data)
+            self._file.flush()  # whoever reads along sees whole batches
+        except BrokenPipeError:
+            raise ClosedPipeError(self.path) from None
+        except OSError as error:
+            raise OutputError(f"{self.path}: {error.strerror}. Make room, then start again.") from None
+        self.length += len(data)
+
+    def commit(self) -> int:
+        """Bring everything to the disk and return the length."""
+        if self._file is not None:
+            try:
+                self._file.flush()
+                if self.path != "-":
+                    os.fsync(self._file.fileno())
+            except BrokenPipeError:
+                raise ClosedPipeError(self.path) from None
+            except OSError as error:
+                raise OutputError(f"{self.path}: {error.strerror}. Make room, then start again.") from None
+        return self.length
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None and self.path != "-":
+            self._file.close()
+
+    def _open(self) -> IO[bytes]:
+        if self.path == "-":
+            return sys.stdout.buffer
+        try:
+            return Path(self.path).open("ab")
+        except OSError as error:
+            raise OutputError(f"{self.path}: {error.strerror}. Choose another place for it.") from None
+
+
+class DeadLetters(Journal):
+    """The records that could not be used: one JSON object a line, with line, offset, reason and its beginning."""
+
+    def add(self, letters: Iterable[Dead]) -> None:
+        """Append letters."""
+        self.write(b"".join(_line(letter) for letter in letters))
+
+
+def _line(letter: Dead) -> bytes:
+    facts: dict[str, Any] = {
+        "line": letter.line,
+        "offset": letter.offset,
+        "reason": letter.reason,
+        "record": letter.text,
+    }
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,206 @@
+"""CSV and TSV: a block at a time by pyarrow; where that stumbles, line by line until the bad records are found.
+
+A line is a record. Blank lines are no records. A line with an odd number of quotes, a NUL, a carriage return inside or
+bytes that are no UTF-8 is a dead letter, so that a stray quote never joins two lines or shifts a column.
+"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.streaming.arrow import pa
+from kampong.streaming.errors import SourceError
+from kampong.streaming.records import Batch, Dead, encode, joined, shown
+from kampong.streaming.schema import NUMBER, infer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kampong.streaming.blocks import Block
+    from kampong.streaming.schema import Layout, Schema
+
+NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
+FIRST = 1000
+UNREADABLE = dict.fromkeys((0, 13))
+
+csv.field_size_limit(2**30)  # how long a record may be is said elsewhere
+
+Places = list[tuple[int, int, bytes]]
+
+
+def columns_of(line: bytes, delimiter: str, header: bool, source: str) -> list[str]:
+    """Return the names in a header line, or "1", "2", … for the columns of a first record."""
+    try:
+        names = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"{source}: the first line cannot be read: {error}. Is this CSV in UTF-8?") from None
+    if not names or "\0" in line.decode("utf-8-sig"):
+        raise SourceError(f"{source}: the first line holds no columns. Is this CSV in UTF-8?")
+    return names if header else [str(i + 1) for i in range(len(names))]
+
+
+def describe(layout: Layout, format: str, columns: Sequence[str], block: Block, source: str, classes: Any) -> Schema:  # noqa: A002
+    """Return the schema from the records of a first block."""
+    delimiter = layout.delimiter or ("\t" if format == "tsv" else ",")
+    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in block.data.split(b"\n")[:FIRST]]
+    rows = [next(csv.reader([line.translate(UNREADABLE)], delimiter=delimiter), []) for line in lines if line]
+    rows = [row for row in rows if len(row) == len(columns)]
+    values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
+    return infer(layout, format, columns, values, source, classes)
+
+
+def parse(schema: Schema, block: Block) -> Batch:
+    """Return the records of a block."""
+    if block.too_long:
+        reason = f"the line has {block.too_long:,} bytes, more than a record may have"
+        dead = [Dead(0, block.line + 1, block.offset, reason, shown(block.data))]
+        return Batch(None, None, np.empty(0, dtype=np.int64), dead, 1)
+    records = _count(block.data)
+    if records == 0:
+        return Batch(None, None, np.empty(0, dtype=np.int64))
+    if _plain(block.data) and not _unclosed(_last_line(block.data), schema.delimiter):
+        try:
+            table, ragged = _read(schema, block.data, as_text=False)
+        except pa.ArrowInvalid:
+            return _careful(schema, block)
+        if table.num_rows + len(ragged) == records:
+            kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
+            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+            return joined(schema, encode(schema, columns, len(kept)), kept, ragged, records, lambda: _places(block))
+    return _careful(schema, block)
+
+
+def _count(data: bytes) -> int:
+    """Return the number of lines that are not blank."""
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if data[:1] in (b"\n", b"\r") or b"\n\n" in data or b"\n\r" in data:
+        lines -= sum(line in (b"", b"\r") for line in data.removesuffix(b"\n").split(b"\n"))
+    return lines
+
+
+def _plain(data: bytes) -> bool:
+    """Tell whether lines and quotes are as they should be in every line, so that pyarrow sees the same lines."""
+    if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+        return False
+    if b'"' not in data:
+        return True
+    characters = np.frombuffer(data, dtype=np.uint8)
+    quotes = np.cumsum(characters == ord('"'), dtype=np.int32)
+    at_ends = quotes[characters == ord("\n")]
+    return not ((at_ends & 1).any() or quotes[-1] & 1)
+
+
+def _last_line(data: bytes) -> bytes:
+    data = data.rstrip(b"\r\n")
+    return data[data.rfind(b"\n") + 1 :]
+
+
+def _unclosed(line: bytes, delimiter: str) -> bool:
+    """Tell whether a quoted field would run on into the next line."""
+    if b'"' not in line:
+        return False
+    text = line.decode("utf-8", "replace").rstrip("\r")
+    return len(list(csv.reader([text, ""], delimiter=delimiter))) != 2
+
+
+def _read(schema: Schema, data: bytes, *, as_text: bool) -> tuple[Any, dict[int, str]]:
+    """Return the columns in use, and the records that have too few or too many columns."""
+    ragged: dict[int, str] = {}
+
+    def note(row: Any) -> str:
+        reason = f"{row.actual_columns} columns, where {row.expected_columns} are expected"
+        ragged[row.number - 1] = reason
+        return "skip"
+
+    number = pa.string() if as_text else pa.float64()
+    types = dict.fromkeys(schema.numbers, number)
+    types |= {name: pa.string() for name in (*schema.categories, *schema.texts)}
+    if schema.label is not None:
+        types[schema.label] = number if schema.label_kind == "integer" else pa.string()
+    table = pa.csv.read_csv(
+        pa.BufferReader(data),
+        read_options=pa.csv.ReadOptions(use_threads=False, column_names=list(schema.columns), block_size=len(data) + 1),
+        parse_options=pa.csv.ParseOptions(delimiter=schema.delimiter, invalid_row_handler=note),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=types, include_columns=list(types), null_values=NULLS, strings_can_be_null=False
+        ),
+    )
+    return table, ragged
+
+
+def _places(block: Block) -> Places:
+    """Return line number, offset and bytes of every record."""
+    places, offset = [], block.offset
+    for number, line in enumerate(block.data.removesuffix(b"\n").split(b"\n"), block.line + 1):
+        if line not in (b"", b"\r"):
+            places.append((number, offset, line))
+        offset += len(line) + 1
+    return places
+
+
+def _careful(schema: Schema, block: Block) -> Batch:
+    """Return the records of a block in which something is wrong."""
+    places = _places(block)
+    dead: dict[int, str] = {}
+    for i, (_, _, line) in enumerate(places):
+        if reason := _broken(line):
+            dead[i] = reason
+    kept = np.array([i for i in range(len(places)) if i not in dead], dtype=np.int64)
+    columns, ragged = _columns(schema, [places[i][2] for i in kept.tolist()])
+    dead |= {int(kept[i]): reason for i, reason in ragged.items()}
+    kept = np.delete(kept, list(ragged))
+    wrong: dict[int, str] = {}
+    whole = [schema.label] if schema.label is not None and schema.label_kind == "integer" else []
+    for name in (*schema.numbers, *whole):
+        columns[name] = _to_numbers(columns[name], name, wrong)
+    return joined(schema, encode(schema, columns, len(kept), wrong), kept, dead, len(places), lambda: places)
+
+
+def _broken(line: bytes) -> str:
+    if b"\0" in line:
+        return "the line holds a NUL byte"
+    if b"\r" in line.removesuffix(b"\r"):
+        return "the line holds a carriage return"
+    if line.count(b'"') % 2:
+        return "a quote is not closed in this line"
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 at byte {error.start} of the line"
+    return ""
+
+
+def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[int, str]]:
+    """Cut lines into columns of text; where pyarrow joins lines, one line at a time."""
+    if lines and not _unclosed(lines[-1], schema.delimiter):
+        table, ragged = _read(schema, b"\n".join(lines) + b"\n", as_text=True)
+        if table.num_rows + len(ragged) == len(lines):
+            return {name: table.column(name).combine_chunks() for name in table.column_names}, ragged
+    ragged, rows = {}, []
+    for i, line in enumerate(lines):
+        cut = next(csv.reader([line.decode("utf-8").rstrip("\r")], delimiter=schema.delimiter))
+        if _unclosed(line, schema.delimiter):
+            ragged[i] = "a quote is not closed in this line"
+        elif len(cut) != len(schema.columns):
+            ragged[i] = f"{len(cut)} columns, where {len(schema.columns)} are expected"
+        else:
+            rows.append(cut)
+    names = {*schema.numbers, *schema.categories, *schema.texts, schema.label} - {None}
+    columns = [[row[j] for row in rows] for j in range(len(schema.columns))]
+    texts = zip(schema.columns, columns, strict=True)
+    return {name: pa.array(column, pa.string()) for name, column in texts if name in names}, ragged
+
+
+def _to_numbers(column: Any, name: str, wrong: dict[int, str]) -> Any:
+    """Return a column of text as numbers; what is no number is null, and wrong."""
+    compute = pa.compute
+    missing = compute.is_in(column, value_set=pa.array(NULLS))
+    trimmed = compute.utf8_trim_whitespace(column)
+    fits = compute.match_substring_regex(trimmed, f"^({NUMBER.pattern})$", ignore_case=True)
+    for i in np.flatnonzero(np.asarray(compute.invert(compute.or_(fits, missing)))).tolist():
+        wrong.setdefault(i, f"column {name!r} holds {column[i].as_py()[:60]!r}, which is no number")
+    good = compute.and_(fits, compute.invert(missing))
+    return compute.if_else(good, trimmed, None).cast(pa.float64())

@@ -1,0 +1,171 @@
+"""What a model file holds, models merged into one file, and the digits of the demonstration."""
+
+from __future__ import annotations
+
+import warnings
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.checkpoint import pack, write
+from kampong.criterion import CriterionWarning
+from kampong.streaming.apply import load_with_schema
+from kampong.streaming.errors import StreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SHOWN = 24
+
+
+def describe(model_file: str) -> dict[str, Any]:
+    """Return what a model file holds, as plain values.
+
+    Parameters
+    ----------
+    model_file : str
+        The file.
+
+    Returns
+    -------
+    dict
+        Class, parameters, versions, classes with their weights, eigenvalues, solver, and the state of the stream.
+    """
+    model, schema, facts = load_with_schema(model_file)
+    found: dict[str, Any] = {
+        "model": facts["model"]["class"],
+        "parameters": facts["model"]["parameters"],
+        "versions": facts["versions"],
+    }
+    if model.__sklearn_is_fitted__():
+        found |= _learnt(model)
+    state = facts.get("stream")
+    if isinstance(state, dict) and schema is not None:
+        found["columns"] = {
+            "format": schema.format,
+            "numbers": list(schema.numbers),
+            "categories": list(schema.categories),
+            "texts": list(schema.texts),
+            "label": schema.label,
+        }
+        found["stream"] = {
+            key: state[key] for key in ("source", "finished", "place", "counters", "merged") if key in state
+        }
+    return found
+
+
+def _learnt(model: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"features": int(model.n_features_in_)}
+    names = ("n_samples_seen_", "classes_", "class_counts_", "eigenvalues_", "solver_", "head_", "ridge_", "epsilon_")
+    for name in names:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CriterionWarning)
+                value = getattr(model, name, None)
+        except ValueError:  # one class only: there are no directions yet
+            continue
+        if value is not None:
+            found[name.removesuffix("_")] = value.tolist() if isinstance(value, np.ndarray) else value
+    return found
+
+
+def show(facts: dict[str, Any]) -> None:
+    """Print what `describe` found."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    plain = {key: value for key, value in facts.items() if not isinstance(value, (dict, list))}
+    for key, value in plain.items():
+        table.add_row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value}")
+    parameters = ", ".join(f"{key}={value!r}" for key, value in facts["parameters"].items() if value is not None)
+    table.add_row("parameters", parameters)
+    table.add_row("written by", ", ".join(f"{key} {value}" for key, value in facts["versions"].items()))
+    stream = facts.get("stream", {})
+    if stream:
+        counters = stream["counters"]
+        table.add_row("source", str(stream.get("merged") or stream["source"]))
+        table.add_row("state", "finished" if stream["finished"] else "can go on")
+        table.add_row("records", f"{counters['records']:,}, {counters['dead']:,} of them dead letters")
+        if counters["scored"]:
+            table.add_row("accuracy", f"{counters['correct'] / counters['scored']:.4f} before learning")
+    console.print(table)
+    if "classes" in facts:
+        weights = dict(zip(facts["classes"], facts["class_counts"], strict=True))
+        console.print(_series("class", "weight", weights))
+    if "eigenvalues" in facts:
+        console.print(
+            _series("direction", "eigenvalue", {i + 1: value for i, value in enumerate(facts["eigenvalues"])})
+        )
+
+
+def _series(name: str, what: str, values: dict[Any, float]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(name)
+    table.add_column(what, justify="right")
+    for key, value in list(values.items())[:SHOWN]:
+        table.add_row(str(key), f"{value:,.6g}")
+    if len(values) > SHOWN:
+        table.add_row(f"… {len(values) - SHOWN} more", "")
+    return table
+
+
+def merge_files(models: Sequence[str], out: str) -> Any:
+    """Merge models into one file.
+
+    Parameters
+    ----------
+    models : sequence of str
+        The files.
+    out : str
+        The file to write.
+
+    Returns
+    -------
+    estimator
+        The merged model.
+    """
+    loaded = [load_with_schema(name) for name in models]
+    schemas = [schema for _, schema, _ in loaded]
+    for name, schema in zip(models, schemas, strict=True):
+        first = schemas[0]
+        if (schema is None) != (first is None) or (schema and first and _features(schema) != _features(first)):
+            raise StreamError(f"{name}: its columns are not those of {models[0]}. Learn both from the same columns.")
+    try:
+        merged = reduce(lambda one, other: one.merge(other), [model for model, _, _ in loaded])
+    except (TypeError, ValueError) as error:
+        raise StreamError(f"{', '.join(models)}: {error}") from None
+    arrays, facts = pack(merged)
+    if schemas[0] is not None:
+        states = [one["stream"] for _, _, one in loaded]
+        counters = {key: sum(state["counters"][key] for state in states) for key in states[0]["counters"]}
+        facts["stream"] = {
+            "version": states[0]["version"],
+            "merged": [name for state in states for name in state.get("merged", [state.get("source")])],
+            "finished": True,
+            "schema": schemas[0].to_json(),
+            "counters": counters,
+        }
+    write(out, arrays, facts)
+    return merged
+
+
+def _features(schema: Any) -> tuple[Any, ...]:
+    return schema.numbers, schema.categories, schema.texts, schema.hash_width, schema.width, schema.label_kind
+
+
+def write_digits(path: Path) -> None:
+    """Write scikit-learn's 1,797 handwritten digits as CSV."""
+    from sklearn.datasets import load_digits
+
+    images, digits = load_digits(return_X_y=True)
+    names = [f"row{i}_column{j}" for i in range(8) for j in range(8)]
+    lines = [",".join([*names, "digit"])]
+    for image, digit in zip(images.astype(int).tolist(), digits.tolist(), strict=True):
+        lines.append(",".join(map(str, [*image, digit])))
+    path.write_text("\n".join(lines) + "\n")

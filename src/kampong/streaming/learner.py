@@ -1,0 +1,410 @@
+"""The learning loop: score each batch, then learn it; save state, place and lengths together; resume exactly there."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong._linalg import one_blas_thread
+from kampong.checkpoint import CheckpointError, pack, read, unpack, write
+from kampong.streaming.dead_letters import DeadLetters
+from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.history import History
+from kampong.streaming.outputs import Output, format_of
+from kampong.streaming.schema import Layout, Schema
+from kampong.streaming.scorer import Scorer, due
+from kampong.streaming.sources import Source
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kampong._linalg import Float
+    from kampong.streaming.records import Batch
+
+VERSION = 1
+MOST_CLASSES = 1000
+COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
+PREFIX = "stream."
+
+
+@dataclass
+class Counters:
+    """How far a run has come.
+
+    Attributes
+    ----------
+    records : int
+        Records read; `rows` and `dead` together.
+    rows : int
+        Good records, all learnt.
+    dead : int
+        Dead letters.
+    scored, correct : int
+        Rows that were predicted before they were learnt, and those predicted rightly.
+    """
+
+    records: int = 0
+    rows: int = 0
+    dead: int = 0
+    scored: int = 0
+    correct: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Return the part of the predictions that was right, NaN without any."""
+        return self.correct / self.scored if self.scored else float("nan")
+
+
+@dataclass
+class Run:
+    """A run of `learn`: the model and what is known of the stream so far.
+
+    Attributes
+    ----------
+    model : estimator
+        The model; use this one, not the one given, after a resumed run.
+    counters : Counters
+        Records, rows, dead letters, right predictions.
+    history : History
+        The course of the stream.
+    schema : Schema
+        What the columns are.
+    scorer : Scorer or None
+        What predicted the last batch.
+    finished : bool
+        Whether the source was read to its end.
+    resumed : bool
+        Whether the run went on from a model file.
+    stopped : bool
+        Whether it was asked to stop before the end.
+    idle : bool
+        Whether there was nothing to do, because an earlier run had finished.
+    """
+
+    model: Any
+    counters: Counters = field(default_factory=Counters)
+    history: History = field(default_factory=History)
+    schema: Schema | None = None
+    scorer: Scorer | None = None
+    place: dict[str, Any] | None = None
+    finished: bool = False
+    resumed: bool = False
+    stopped: bool = False
+    idle: bool = False
+
+
+def learn(
+    source: Source | str,
+    model: Any,
+    *,
+    label: str | None = None,
+    model_file: str = "",
+    out: str = "",
+    dead_letters: str = "",
+    classes: Sequence[Any] = (),
+    strict: bool = False,
+    max_classes: int = MOST_CLASSES,
+    checkpoint_every: float = 30.0,
+    watch: Callable[[Run], None] | None = None,
+    stop: threading.Event | None = None,
+) -> Run:
+    """Learn a stream, batch by batch; started again with the same arguments, go on exactly where it was saved.
+
+    Each batch is predicted before it is learnt, so the accuracy is honest. The same source and arguments give the same
+    model, bit for bit, however often the run was stopped or killed, and whether from Python or the command line.
+
+    Parameters
+    ----------
+    source : Source or str
+        What to learn from, or its path.
+    model : estimator
+        An estimator with `partial_fit`, such as `FisherDiscriminant`.
+    label : str, optional
+        The column of the class, where `source` is a path.
+    model_file : str
+        Where the model and the state of the run are saved; a run found there is resumed.
+    out : str
+        Where to write row, label, prediction and coordinates of each good record; "-" is stdout.
+    dead_letters : str
+        Where bad records go; by default `model_file` with ".dead.jsonl" added.
+    classes : sequence
+        The classes that may come. A record of another class is a dead letter.
+    strict : bool
+        Stop at the first bad record.
+    max_classes : int
+        Stop at more classes than this: the label is then hardly a label.
+    checkpoint_every : float
+        Seconds between two saves.
+    watch : callable, optional
+        Called with the run after each batch.
+    stop : threading.Event, optional
+        Set it to save and stop after the batch at hand.
+
+    Returns
+    -------
+    Run
+        The model, counters and history.
+    """
+    if isinstance(source, str):
+        source = Source(source, Layout(label=label))
+    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes)
+    run = learner.prepare()
+    if run.finished and not source.follow:
+        run.idle = True
+        return run
+    letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
+    try:
+        learner.open(letters, stop)
+        with one_blas_thread():  # the other cores parse
+            _loop(learner, checkpoint_every, watch, stop)
+        learner.finish(stop)
+    finally:
+        learner.close()
+    return run
+
+
+def _loop(
+    learner: _Learner,
+    checkpoint_every: float,
+    watch: Callable[[Run], None] | None,
+    stop: threading.Event | None,
+) -> None:
+    """Take batch after batch; save now and then."""
+    saved = last = time.monotonic()
+    for batch in learner.stream:
+        learner.take(batch)
+        now = time.monotonic()
+        learner.note(now - last)
+        last = now
+        if watch is not None:
+            watch(learner.run)
+        if stop is not None and stop.is_set():
+            break
+        if now - saved >= checkpoint_every:
+            learner.save()
+            saved = time.monotonic()
+
+
+class _Learner:
+    """One run: what `learn` does, step by step."""
+
+    def __init__(
+        self,
+        source: Source,
+        model: Any,
+        model_file: str,
+        out: str,
+        classes: tuple[Any, ...],
+        strict: bool,
+        max_classes: int,
+    ) -> None:
+        self.source, self.model_file, self.out_path = source, model_file, out
+        self.strict, self.max_classes = strict, max_classes
+        self.classes = classes
+        self.run = Run(model)
+        self.lengths: dict[str, int] = {}
+        self.known: set[Any] = set(model.classes_.tolist()) if model.__sklearn_is_fitted__() else set()
+        self.observed: dict[str, Any] = {}
+        self.stream: Any = None
+        self.out: Any = None
+        self.dead: Any = None
+
+    def prepare(self) -> Run:
+        """Return the run, as it was saved where there is a model file."""
+        if self.model_file and Path(self.model_file).exists():
+            arrays, facts = read(self.model_file)
+            self._resume(arrays, facts)
+        return self.run
+
+    def open(self, dead_letters: str, stop: threading.Event | None) -> None:
+        """Open the source at its place, and the outputs at their committed lengths."""
+        run = self.run
+        self.stream = self.source.open(schema=run.schema, place=run.place, classes=self.classes, stop=stop)
+        run.schema, run.finished = self.stream.schema, False
+        if run.schema.label is None:
+            names = ", ".join(repr(name) for name in run.schema.columns[:12])
+            raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
+        wanted = run.model.n_components
+        count = int(wanted) if isinstance(wanted, int) else COORDINATES
+        columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
+        self.out = Output(self.out_path, columns, self.lengths.get("out"))
+        self.dead = DeadLetters(dead_letters, self.lengths.get("dead_letters"))
+
+    def take(self, batch: Batch) -> None:
+        """Score a batch, learn it, and write what is to be written."""
+        run = self.run
+        if batch.dead:
+            if self.strict:
+                self._refuse(batch)
+            self.dead.add(batch.dead)
+        correct, points, predicted = 0, None, None
+        if batch.rows and batch.X is not None and batch.y is not None:
+            self._check_classes(batch.y)
+            if run.scorer is not None:
+                points, predicted = run.scorer(batch.X)
+                correct = int(np.count_nonzero(predicted == batch.y))
+                run.counters.scored += batch.rows
+                run.counters.correct += correct
+            self.out.add(run.counters.records + batch.good + 1, {"label": batch.y, "predicted": predicted}, points)
+            declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
+            run.model.partial_fit(batch.X, batch.y, classes=list(declared) or None)
+            run.counters.rows += batch.rows
+            if due(run.model, run.scorer, run.counters.rows):
+                run.scorer = Scorer.of(run.model, run.counters.rows) or run.scorer
+        self.observed = _observed(batch, correct, points, predicted)
+        run.counters.records += batch.records
+        run.counters.dead += len(batch.dead)
+        run.place = batch.place
+        if run.counters.rows == 0 and run.counters.dead >= 1000:
+            raise SourceError(
+                f"{self.source.path}: none of the first {run.counters.dead:,} records could be used; the first says: "
+                f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
+            )
+
+    def note(self, seconds: float) -> None:
+        """Add the last batch to the history."""
+        run, seen = self.run, self.observed
+        eigenvalues = () if run.scorer is None else run.scorer.eigenvalues.tolist()
+        epsilon = None if run.scorer is None else run.scorer.epsilon
+        points = seen.pop("points")
+        run.history.observe(seconds=seconds, eigenvalues=eigenvalues, epsilon=epsilon, **seen)
+        if points is not None:
+            run.history.keep_points(*points)
+
+    def save(self) -> None:
+        """Save the run: outputs first, then the model file that says how long they are."""
+        self.lengths = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
+        if self.model_file:
+            write(self.model_file, *self._to_state())
+
+    def finish(self, stop: threading.Event | None) -> None:
+        """Save, and say whether the source was read to its end."""
+        run = self.run
+        run.stopped = stop is not None and stop.is_set()
+        run.finished = not run.stopped
+        if run.finished and run.counters.rows == 0:
+            raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
+        self.save()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for one in (self.stream, self.out, self.dead):
+            if one is not None:
+                one.close()
+
+    def _refuse(self, batch: Batch) -> None:
+        """Stop a strict run; what was learnt before the batch is saved."""
+        letter = batch.dead[0]
+        if self.run.counters.rows:
+            self.save()
+        raise RecordError(
+            f"{self.source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}. The record begins "
+            f"{letter.text[:80]!r}. Mend it, or leave out --strict to set bad records aside."
+        )
+
+    def _check_classes(self, y: np.ndarray) -> None:
+        self.known.update(np.unique(y).tolist())
+        if len(self.known) > self.max_classes:
+            examples = ", ".join(repr(label) for label in sorted(self.known)[:3])
+            raise StreamError(
+                f"{self.source.path}: more than {self.max_classes:,} classes ({examples}, …). Is "
+                f"{self.source.layout.label!r} the label? --max-classes allows more."
+            )
+
+    def _options(self) -> dict[str, Any]:
+        """Return what must stay the same when a run is resumed."""
+        return {
+            "layout": {**self.source.layout.to_json()},
+            "classes": list(self.classes),
+            "strict": self.strict,
+            "max_classes": self.max_classes,
+            "live": self.source.live,
+            "out": format_of(self.out_path) if self.out_path else "",
+        }
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        run = self.run
+        arrays, facts = pack(run.model)
+        parts = {f"history.{name}": array for name, array in run.history.to_arrays().items()}
+        scorer = None
+        if run.scorer is not None:
+            more, scorer = run.scorer.to_state()
+            parts |= {f"scorer.{name}": array for name, array in more.items()}
+        assert run.schema is not None
+        facts["stream"] = {
+            "version": VERSION,
+            "source": self.source.path,
+            "place": run.place,
+            "finished": run.finished,
+            "options": self._options(),
+            "schema": run.schema.to_json(),
+            "counters": dataclasses.asdict(run.counters),
+            "lengths": self.lengths,
+            "scorer": scorer,
+        }
+        return arrays | {PREFIX + name: array for name, array in parts.items()}, facts
+
+    def _resume(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Take the state of a model file, if it is a run of these options."""
+        state = facts.get("stream")
+        if not isinstance(state, dict) or state.get("version") != VERSION or "place" not in state:
+            raise ResumeError(
+                f"{self.model_file}: this model was not left by a run that can go on (it was saved from Python, or "
+                "merged). Use another --model, and merge both afterwards."
+            )
+        self._check_same(facts, state)
+        run = self.run
+        try:
+            run.model = unpack(arrays, facts)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.model_file}: {error}") from None
+        run.schema = Schema.from_json(state["schema"])
+        run.counters, run.place = Counters(**state["counters"]), state["place"]
+        run.history = History.from_arrays(_part(arrays, "history."))
+        if state["scorer"] is not None:
+            run.scorer = Scorer.from_state(_part(arrays, "scorer."), state["scorer"])
+        run.finished, run.resumed = state["finished"], True
+        self.lengths = state["lengths"]
+        self.known = set(run.model.classes_.tolist()) if run.counters.rows else set()
+
+    def _check_same(self, facts: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Refuse to go on with other options."""
+        _, mine = pack(self.run.model)
+        before = {**facts["model"]["parameters"], **state["options"], **state["options"]["layout"]}
+        now = {**mine["model"]["parameters"], **self._options(), **self.source.layout.to_json()}
+        before["model"], now["model"] = facts["model"]["class"], mine["model"]["class"]
+        del before["layout"], now["layout"]
+        differ = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+        if differ:
+            said = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in differ)
+            raise ResumeError(
+                f"{self.model_file}: the run saved here had other options: {said}. Start with the same ones to go on, "
+                "or use another --model to start anew."
+            )
+
+
+def _part(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    start = PREFIX + name
+    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
+
+
+def _observed(batch: Batch, correct: int, points: Float | None, predicted: np.ndarray | None) -> dict[str, Any]:
+    """Return what the history wants to know of a batch."""
+    seen: dict[str, Any] = {"rows": batch.rows, "correct": correct, "dead": len(batch.dead), "points": None}
+    seen["scored"] = predicted is not None
+    if batch.y is not None and batch.rows:
+        labels, codes = np.unique(batch.y, return_inverse=True)
+        names = labels.tolist()
+        counts = np.bincount(codes, minlength=len(names)).tolist()
+        seen["class_rows"] = dict(zip(names, counts, strict=True))
+        if predicted is not None and points is not None:
+            right = np.bincount(codes[predicted == batch.y], minlength=len(names)).tolist()
+            seen["class_correct"] = dict(zip(names, right, strict=True))
+            seen["points"] = points, batch.y, predicted
+    return seen

@@ -1,0 +1,220 @@
+"""Parquet files, folders of them, and Arrow IPC: record batches cut at fixed row numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.streaming.arrow import pa
+from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.records import Batch, encode, joined
+from kampong.streaming.schema import infer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kampong.streaming.schema import Layout, Schema
+
+SMALLEST, LARGEST, GROWTH = 128, 8192, 4
+FIRST = 1000
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """A place among the rows of one file or several, and a witness of the files before it.
+
+    Attributes
+    ----------
+    row : int
+        Rows before it, of all files.
+    file : int
+        Files that are read to their end.
+    in_file : int
+        Rows of the next file before it.
+    witness : str
+        A digest of the names and sizes of the files touched.
+    """
+
+    row: int = 0
+    file: int = 0
+    in_file: int = 0
+    witness: str = ""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A few rows of a table, and where they are."""
+
+    table: Any
+    row: int
+    end: TablePlace
+
+
+class Tables:
+    """The rows of Parquet or Arrow files, from a place on."""
+
+    def __init__(self, path: str, format: str, *, place: TablePlace | None = None) -> None:  # noqa: A002
+        self.path, self.format = path, format
+        self.place = place or TablePlace()
+        self._files = _files(path, format)
+        self._seen = (-1, "")
+        touched = self._files[: self.place.file + (self.place.in_file > 0)]
+        if self.place.witness and _witness(touched, path) != self.place.witness:
+            raise ResumeError(
+                f"{path}: the files are not those this model was learnt from. Give the same source, or start a new "
+                "model with another --model."
+            )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def __iter__(self) -> Iterator[Slice]:
+        columns: list[str] | None = None
+        for number in range(self.place.file, len(self._files)):
+            for start, batch in self._read(self._files[number], self.place.in_file):
+                if columns is None:
+                    columns = list(batch.schema.names)
+                elif list(batch.schema.names) != columns:
+                    raise SourceError(f"{self._files[number]}: its columns are not those of the files before it.")
+                yield from self._cut(batch, start)
+            self._move(0, number + 1, 0)
+
+    def _move(self, rows: int, file: int, in_file: int) -> None:
+        touched = file + (in_file > 0)
+        if touched != self._seen[0]:
+            self._seen = touched, _witness(self._files[:touched], self.path)
+        self.place = TablePlace(self.place.row + rows, file, in_file, self._seen[1])
+
+    def _cut(self, batch: Any, start: int) -> Iterator[Slice]:
+        """Cut a record batch, which starts at a row of its file, where the row numbers say."""
+        at = self.place.in_file - start
+        while at < batch.num_rows:
+            size = min(LARGEST, max(SMALLEST, self.place.row // GROWTH), batch.num_rows - at)
+            row = self.place.row
+            self._move(size, self.place.file, self.place.in_file + size)
+            yield Slice(batch.slice(at, size), row, self.place)
+            at += size
+
+    def _read(self, path: Any, skip: int) -> Iterator[tuple[int, Any]]:
+        """Yield record batches and the rows before them in their file, from the first that holds rows not to skip."""
+        start = 0
+        try:
+            if self.format == "parquet":
+                with pa.parquet.ParquetFile(path) as file:
+                    for group in range(file.num_row_groups):
+                        rows = file.metadata.row_group(group).num_rows
+                        if start + rows <= skip:
+                            start += rows
+                            continue
+                        for batch in file.iter_batches(LARGEST, row_groups=[group], use_threads=False):
+                            if start + batch.num_rows > skip:
+                                yield start, batch
+                            start += batch.num_rows
+                return
+            for batch in _arrow_batches(path):
+                if start + batch.num_rows > skip:
+                    yield start, batch
+                start += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {error}") from None
+
+
+def describe(layout: Layout, format: str, part: Slice, source: str, classes: Any) -> Schema:  # noqa: A002
+    """Return the schema from the first rows."""
+    table = part.table.slice(0, FIRST)
+    names = list(table.schema.names)
+    values = {name: _examples(table.column(i)) for i, name in enumerate(names)}
+    return infer(layout, format, names, values, source, classes, typed=True)
+
+
+def parse(schema: Schema, part: Slice) -> Batch:
+    """Return the records of a slice."""
+    table, rows = part.table, part.table.num_rows
+    wrong: dict[int, str] = {}
+    columns = {}
+    label = [] if schema.label is None else [schema.label]
+    for name in (*schema.numbers, *schema.categories, *schema.texts, *label):
+        column = table.column(name)
+        numeric = name in schema.numbers or (name == schema.label and schema.label_kind == "integer")
+        columns[name] = _as(column, pa.float64() if numeric else pa.string(), name)
+
+    def places() -> list[tuple[int, int, bytes]]:
+        records = table.to_pylist()
+        return [(part.row + i + 1, part.row + i, repr(record).encode()) for i, record in enumerate(records)]
+
+    return joined(schema, encode(schema, columns, rows, wrong), np.arange(rows), {}, rows, places)
+
+
+def _as(column: Any, kind: Any, name: str) -> Any:
+    """Return a column as float64 or string, whatever it was."""
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_floating(kind) and types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if types.is_floating(kind) and types.is_decimal(column.type):
+        return column.cast(kind)
+    try:
+        return column.cast(kind, safe=False) if types.is_floating(kind) else column.cast(kind)
+    except pa.ArrowException:
+        raise SourceError(
+            f"Column {name!r} of type {column.type} cannot be used as {kind}. Leave it out with --drop, or convert it."
+        ) from None
+
+
+def _examples(column: Any) -> list[Any]:
+    """Return values as a schema is found from: numbers as numbers, all else as text."""
+    types = pa.types
+    kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind):
+        return list(column.to_pylist())
+    if types.is_boolean(kind) or types.is_decimal(kind):
+        return [None if value is None else float(value) for value in column.to_pylist()]
+    return [None if value is None else f"text {value}"[:80] for value in column.to_pylist()]
+
+
+def _arrow_batches(path: Any) -> Iterator[Any]:
+    """Yield the record batches of an Arrow file, or of a stream on stdin."""
+    if path == "-":
+        import io
+
+        with pa.ipc.open_stream(pa.PythonFile(io.FileIO(0, closefd=False), mode="r")) as stream:
+            yield from stream
+        return
+    with pa.OSFile(str(path)) as raw:
+        if raw.read(6) == b"ARROW1":
+            file = pa.ipc.open_file(raw)
+            for i in range(file.num_record_batches):
+                yield file.get_batch(i)
+            return
+        raw.seek(0)
+        yield from pa.ipc.open_stream(raw)
+
+
+def _files(path: str, format: str) -> list[Any]:  # noqa: A002
+    if path == "-":
+        return ["-"]
+    folder = Path(path)
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise SourceError(f"{path}: there is no such file or folder.")
+    found = sorted(
+        one for pattern in ("*.parquet", "*.pq") for one in folder.rglob(pattern) if not one.name.startswith((".", "_"))
+    )
+    if not found:
+        raise SourceError(f"{path}: the folder holds no Parquet file (*.parquet).")
+    return list(found)
+
+
+def _witness(files: list[Any], root: str) -> str:
+    """Return a digest of the names and sizes of files."""
+    facts = []
+    for file in files:
+        name = "-" if file == "-" else str(file.relative_to(root)) if Path(root).is_dir() else ""
+        facts.append((name, 0 if file == "-" else file.stat().st_size))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

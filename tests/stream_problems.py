@@ -1,0 +1,34 @@
+"""What the tests of the stream tool share: sources to learn from, and a model file without its clock."""
+
+import numpy as np
+
+from kampong.checkpoint import read
+from kampong.streaming.history import History
+
+
+def write_points(path, rows=1500, *, seed=0, bad=0.0, integers=False):
+    """Write a CSV of three classes; return the lines that are good and those that are not."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, rows)
+    X = np.round(rng.normal(size=(rows, 4)) + 2 * np.eye(3, 4)[y], 3)
+    good = [",".join([*map(str, x), str(c) if integers else "abc"[c]]) for x, c in zip(X.tolist(), y, strict=True)]
+    lines, spoilt = [], []
+    broken = ["1,2,3", "1,x,3,4,a", "1,2,3,4,5,a", ",1,2,3,a", "nan,1,2,3,b", '1,2,3,4,"a', "1,2,3,4,"]
+    for line in good:
+        if rng.random() < bad:
+            spoilt.append(broken[len(spoilt) % len(broken)])
+            lines.append(spoilt[-1])
+        lines.append(line)
+    path.write_text("\n".join(["x1,x2,x3,x4,kind", *lines]) + "\n")
+    return good, spoilt
+
+
+def without_clock(path):
+    """Return the facts and arrays of a model file as bytes, all but the seconds that each batch took."""
+    arrays, facts = read(path)
+    history = {name: array for name, array in arrays.items() if name.startswith("stream.history.")}
+    curves = History.from_arrays({name.removeprefix("stream.history."): a for name, a in history.items()}).curves()
+    clocked = curves._replace(seconds=np.zeros(0))
+    kept = {name: array for name, array in arrays.items() if name != "stream.history.counts"}
+    state = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in kept.items()}
+    return facts, state, [np.asarray(part).tobytes() for part in clocked]

@@ -1,0 +1,321 @@
+"""The history of a stream: its laws against a plain list of batches."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kampong.streaming.history import History
+from kampong.streaming.history_state import BATCH_SHARE, CLASSES, DIRECTIONS, OTHER_NAME, POINTS
+
+counts = st.integers(0, 10**6)
+
+
+@st.composite
+def batches(draw):
+    rows, scored = draw(counts), draw(st.booleans())
+    return {
+        "rows": rows,
+        "scored": scored,
+        "correct": draw(st.integers(0, rows if scored else 0)),
+        "seconds": draw(st.floats(0, 1e4)),
+        "dead": draw(counts),
+        "eigenvalues": draw(st.lists(st.floats(-1e9, 1e9), max_size=DIRECTIONS + 2)),
+        "epsilon": draw(st.none() | st.floats(0, 10)),
+    }
+
+
+def same(first, second):
+    mine, theirs = first.to_arrays(), second.to_arrays()
+    return mine.keys() == theirs.keys() and all(
+        mine[key].dtype == theirs[key].dtype
+        and mine[key].shape == theirs[key].shape
+        and mine[key].tobytes() == theirs[key].tobytes()
+        for key in mine
+    )
+
+
+@given(stream=st.lists(batches(), max_size=70), capacity=st.sampled_from([2, 4, 6, 10, 64]))
+def test_entries_are_the_batches_in_groups_of_the_smallest_power_of_two_that_fits(stream, capacity):
+    history = History(capacity)
+    for batch in stream:
+        history.observe(**batch)
+    stride = 1
+    while -(-len(stream) // stride) > capacity:
+        stride *= 2
+    groups = [stream[start : start + stride] for start in range(0, len(stream), stride)]
+    curves = history.curves()
+    for name in ("rows", "correct", "dead"):
+        assert getattr(curves, name).tolist() == [sum(batch[name] for batch in group) for group in groups]
+    scored = [sum(batch["rows"] for batch in group if batch["scored"]) for group in groups]
+    assert curves.scored.tolist() == scored
+    nanoseconds = [sum(round(batch["seconds"] * 1e9) for batch in group) for group in groups]
+    np.testing.assert_array_equal(curves.seconds, np.array(nanoseconds) / 1e9)
+    assert history.n_batches == len(stream)
+    assert history.rows == sum(batch["rows"] for batch in stream)
+    assert history.dead == sum(batch["dead"] for batch in stream)
+    assert (history.scored, history.correct) == (sum(scored), sum(batch["correct"] for batch in stream))
+    # The state at the end of an entry is the last one told of until then.
+    epsilon, leading, n_directions = np.nan, [], 0
+    for number, group in enumerate(groups):
+        for batch in group:
+            epsilon = epsilon if batch["epsilon"] is None else batch["epsilon"]
+            leading = batch["eigenvalues"][:DIRECTIONS] or leading
+            n_directions = len(batch["eigenvalues"]) or n_directions
+        np.testing.assert_array_equal(curves.epsilon[number], epsilon)
+        assert curves.directions[number] == n_directions
+        expected = [*leading, *[np.nan] * (DIRECTIONS - len(leading))]
+        np.testing.assert_array_equal(curves.eigenvalues[number], expected)
+
+
+def random_batch(rng, labels, rows=300, directions=3):
+    chosen = rng.choice(labels, rows)
+    right = rng.random(rows) < 0.8
+    facts = {
+        "rows": rows,
+        "correct": int(right.sum()),
+        "seconds": float(rng.random()),
+        "dead": int(rng.integers(3)),
+        "eigenvalues": rng.random(directions),
+        "epsilon": 1.0,
+        "class_rows": {label: int((chosen == label).sum()) for label in labels},
+        "class_correct": {label: int(((chosen == label) & right).sum()) for label in labels},
+    }
+    return facts, rng.normal(size=(rows, directions)), chosen
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "<script>", "naïve 类"], [0, 1, 2], [False, True]])
+@pytest.mark.parametrize("cut", [0, 1, 7, 40])
+def test_a_resumed_history_goes_on_bit_for_bit(labels, cut):
+    rng = np.random.default_rng(3)
+    whole, resumed = History(8), History(8)
+    for number in range(45):
+        if number == cut:
+            resumed = History.from_arrays(resumed.to_arrays())
+            assert same(whole, resumed)
+        facts, points, chosen = random_batch(rng, labels)
+        for history in (whole, resumed):
+            history.observe(**facts)
+            history.keep_points(points, chosen, chosen[::-1], centres=(labels, points[: len(labels)]))
+    assert same(whole, resumed)
+    assert same(whole, History.from_arrays(whole.to_arrays()))
+    assert all(np.isfinite(array).all() for array in whole.to_arrays().values())
+    assert whole.class_table().names == [str(label) for label in labels]
+
+
+def test_what_is_handed_out_is_a_copy():
+    history = History()
+    history.observe(rows=1, correct=1, seconds=0)
+    history.keep_points(np.ones((1, 2)), ["a"])
+    arrays = history.to_arrays()
+    other = History.from_arrays(arrays)
+    for array in arrays.values():
+        array[...] = 7
+    assert same(history, other)
+
+
+def test_a_million_batches_keep_their_totals_and_their_size():
+    history, size = History(64), 0
+    for number in range(1_000_000):
+        history.observe(rows=3, correct=number % 4, seconds=0.1, dead=number % 2, class_rows={number % 5: 3})
+        if number == 10_000:
+            size = sum(array.nbytes for array in history.to_arrays().values())
+    assert (history.rows, history.correct, history.dead) == (3_000_000, 1_500_000, 500_000)
+    assert history.seconds == 100_000.0  # nanoseconds are whole numbers: no rounding piles up
+    assert history.n_batches == 1_000_000
+    assert history.class_table().rows.tolist() == [600_000] * 5
+    assert len(history.curves().rows) <= 64
+    assert sum(array.nbytes for array in history.to_arrays().values()) < size + 64 * 200
+
+
+def test_the_recent_window_is_the_last_rows():
+    history = History()
+    for number in range(100):  # slots of 300 rows, since 100 rows are less than a slot
+        fell = number >= 52
+        history.observe(
+            rows=100,
+            correct=40 if fell else 90,
+            seconds=0.1,
+            class_rows={"x": 60, "y": 40},
+            class_correct={"x": 0 if fell else 50, "y": 40},
+        )
+    # 99 batches fill 33 slots; the window is the last 15 of those and the one that the 100th batch began.
+    assert history.recent() == (4600, 46 * 40)
+    table = history.class_table()
+    assert table.recent_scored.tolist() == [46 * 60, 46 * 40]
+    assert table.recent_correct.tolist() == [0, 46 * 40]
+    assert table.rows.tolist() == [6000, 4000]
+    assert table.correct.tolist() == [52 * 50, 4000]
+    history.observe(rows=100, correct=0, seconds=0.1, scored=False, class_rows={"x": 100})
+    later = history.class_table()
+    assert history.recent() == (4600, 46 * 40)
+    assert (later.rows - table.rows).tolist() == [100, 0]
+    assert (later.scored - table.scored).tolist() == [0, 0]
+
+
+def test_classes_beyond_the_limit_are_counted_together():
+    history = History()
+    for label in range(CLASSES + 500):
+        history.observe(rows=2, correct=1, seconds=0, class_rows={label: 2}, class_correct={label: 1})
+    table = history.class_table()
+    assert len(table.names) == CLASSES
+    assert table.names[0] == OTHER_NAME
+    assert (table.rows[0], table.correct[0]) == (2 * 501, 501)
+    assert table.rows.sum() == history.rows
+    assert same(history, History.from_arrays(history.to_arrays()))
+
+
+@given(sizes=st.lists(st.integers(0, 700), max_size=20))
+def test_kept_points_are_rows_of_the_stream_with_their_own_numbers(sizes):
+    history, start = History(), 0
+    for size in sizes:
+        rows = np.arange(start + 1, start + size + 1)
+        history.observe(rows=size, correct=0, seconds=0)
+        history.keep_points(np.c_[rows, -rows], rows % 7, rows % 5)
+        start += size
+    points = history.points()
+    numbers = points.row_numbers
+    assert (np.diff(numbers) > 0).all()
+    assert ((numbers >= 1) & (numbers <= start)).all()
+    np.testing.assert_array_equal(points.coordinates[:, 0], numbers)
+    np.testing.assert_array_equal(points.coordinates[:, 1], -numbers)
+    assert np.isnan(points.coordinates[:, 2:]).all()
+    assert points.labels == [str(number % 7) for number in numbers]
+    assert points.predicted == [str(number % 5) for number in numbers]
+    assert len(numbers) == min(POINTS, sum(min(size, POINTS // BATCH_SHARE) for size in sizes))
+
+
+def test_a_large_batch_gives_its_classes_equal_shares_as_far_as_they_go():
+    quota = POINTS // BATCH_SHARE
+    labels = np.array(["common"] * 412 + ["rare"] * 20 + ["middle"] * 80)
+    history = History()
+    history.observe(rows=512, correct=0, seconds=0)
+    history.keep_points(np.random.default_rng(0).normal(size=(512, 2)), labels)
+    kept = history.points()
+    assert {name: kept.labels.count(name) for name in set(kept.labels)} == {
+        "rare": 20,
+        "middle": 80,
+        "common": quota - 100,
+    }
+    assert set(kept.predicted) == {""}
+    assert kept.row_numbers.max() == 512
+
+
+def test_a_larger_batch_is_thinned_evenly_first():
+    history, n = History(), 100_000
+    labels = np.array(["a", "b"])[np.arange(n) * 10 // n % 2]  # ten stretches of one class each
+    history.observe(rows=n, correct=0, seconds=0)
+    history.keep_points(np.zeros((n, 2)), labels, labels)
+    kept = history.points()
+    quota = POINTS // BATCH_SHARE
+    assert len(kept.labels) == quota
+    assert kept.labels.count("a") == quota // 2
+    assert kept.labels == [str(labels[number - 1]) for number in kept.row_numbers]
+    assert kept.row_numbers.max() == n
+
+
+def test_the_newest_points_stay():
+    history = History()
+    for _ in range(1000):
+        history.observe(rows=100, correct=0, seconds=0)
+        history.keep_points(np.zeros((100, 12)), [0] * 100)
+    assert history.points().row_numbers.tolist() == list(range(100_000 - POINTS + 1, 100_001))
+
+
+def test_values_that_are_not_finite_are_left_out():
+    history = History()
+    history.observe(rows=3, correct=0, seconds=0, eigenvalues=[2.0, np.nan, 1.0], epsilon=np.inf)
+    history.keep_points([[0.0, 1.0], [np.nan, 1.0], [1.0, np.inf]], ["a", "b", "c"])
+    assert history.points().labels == ["a"]
+    np.testing.assert_array_equal(history.curves().eigenvalues[0], [2.0] + [np.nan] * (DIRECTIONS - 1))
+    assert np.isnan(history.curves().epsilon[0])
+
+
+def test_the_last_centres_stay_with_their_classes():
+    history = History()
+    history.observe(rows=1, correct=0, seconds=0)
+    first = (["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    history.keep_points(np.zeros((1, 2)), ["b"], centres=first)
+    history.keep_points(np.zeros((1, 2)), ["b"], centres=first)
+    history.keep_points(np.zeros((1, 2)), ["b"])
+    assert {name: centre.tolist() for name, centre in history.centres().items()} == {"a": [1, 2], "b": [3, 4]}
+    history.keep_points(np.zeros((1, 2)), ["b"], centres=(["b", "c"], np.array([[5.0], [np.nan]])))
+    assert {name: centre.tolist() for name, centre in history.centres().items()} == {"b": [5]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": -1},
+        {"rows": 1, "correct": 2},
+        {"correct": 1, "scored": False},
+        {"dead": -1},
+        {"seconds": -0.1},
+        {"seconds": np.nan},
+        {"seconds": np.inf},
+    ],
+)
+def test_wrong_figures_are_refused(wrong):
+    history = History()
+    with pytest.raises(ValueError, match=r"History\.observe: rows="):
+        history.observe(**{"rows": 3, "correct": 0, "seconds": 0.0} | wrong)
+    assert same(history, History())
+
+
+def test_wrong_points_and_capacities_are_refused():
+    with pytest.raises(ValueError, match="Give one of each a row"):
+        History().keep_points(np.zeros((3, 2)), ["a", "b"])
+    with pytest.raises(ValueError, match="even number"):
+        History(7)
+
+
+def damaged(arrays):
+    """Yield the state with one thing wrong."""
+    for name in arrays:
+        yield {key: array for key, array in arrays.items() if key != name}
+        yield arrays | {name: arrays[name].astype(np.complex128)}
+        yield arrays | {name: arrays[name][..., None]}
+    yield arrays | {"more": np.zeros(1)}
+    for name, place, value in [
+        ("clock", 0, 7),
+        ("clock", 0, 2),
+        ("clock", 1, 0),
+        ("clock", 2, 10**6),
+        ("counts", (0, 0), -1),
+        ("states", (0, 0), np.nan),
+        ("states_known", (0, 1), 99),
+        ("class_ends", 0, 10**6),
+        ("class_ends", -1, 3),
+        ("class_counts", (1, 0), -5),
+        ("recent", (0, 0), 3),
+        ("recent", (0, 1), 2),
+        ("recent", (1, 1), 99),
+        ("points", (0, 0), np.inf),
+        ("point_facts", (0, 1), 99),
+        ("point_facts", (0, 2), -2),
+        ("point_facts", (0, 3), 99),
+        ("centres", (0, 0), np.nan),
+        ("centre_facts", (0, 0), 0),
+        ("centre_facts", (0, 0), 99),
+        ("centre_facts", (0, 1), 99),
+    ]:
+        array = arrays[name].copy()
+        array[place] = value
+        yield arrays | {name: array}
+    yield arrays | {"points": arrays["points"][:-1]}
+    yield arrays | {"states": arrays["states"][:-1]}
+    yield arrays | {"centres": arrays["centres"][:-1]}
+
+
+def test_a_damaged_state_is_refused():
+    history, rng = History(8), np.random.default_rng(0)
+    for _ in range(5):
+        facts, points, chosen = random_batch(rng, ["a", "b"])
+        history.observe(**facts)
+        history.keep_points(points, chosen, chosen, centres=(["a", "b"], np.ones((2, 3))))
+    count = 0
+    for arrays in damaged(history.to_arrays()):
+        with pytest.raises(ValueError, match="History"):
+            History.from_arrays(arrays)
+        count += 1
+    assert count == 3 * 12 + 1 + 21 + 3
