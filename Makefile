@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check bench test-oldest lock clean
+.PHONY: help demo test slow check bench reproduce test-oldest lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,8 +27,8 @@ $(OLDEST)/.installed: requirements/oldest.txt pyproject.toml
 	$(call install,$(OLDEST),requirements/oldest.txt)
 	@touch $@
 
-demo: $(STAMP) ## learn a subspace from a stream of digits and draw it
-	$(BIN)/python examples/digits_stream.py
+demo: $(STAMP) ## learn a stream of digits, with progress and a report in demo-output
+	$(BIN)/kampong demo --folder demo-output
 
 test: $(STAMP) ## every test but the slow ones
 	$(BIN)/python -m pytest -m "not slow" -n auto -q
@@ -46,6 +46,9 @@ check: $(STAMP) ## ruff, mypy strict, import layers, numpydoc, codespell
 	$(BIN)/lint-imports
 	$(BIN)/numpydoc lint $$(find src -name '*.py')
 	$(BIN)/codespell
+
+reproduce: $(STAMP) ## the tables and figures of the papers, beside what they printed
+	$(BIN)/python -m reproduction
 
 bench: $(STAMP) ## speed and memory against peers, as ratios in one run
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks, from its version 1.9 on: each round of a fit is a task, and a callback may end the fit."""
+"""The callbacks of scikit-learn 1.9 and later: each round of a fit is a task, and a callback may end the fit."""
 
 from __future__ import annotations
 

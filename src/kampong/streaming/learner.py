@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,7 +254,10 @@ class _Learner:
                 run.counters.correct += correct
             self.out.add(run.counters.records + batch.good + 1, {"label": batch.y, "predicted": predicted}, points)
             declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-            run.model.partial_fit(batch.X, batch.y, classes=list(declared) or None)
+            with warnings.catch_warnings():
+                # A small batch of many classes looks like a regression to scikit-learn.
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                run.model.partial_fit(batch.X, batch.y, classes=list(declared) or None)
             run.counters.rows += batch.rows
             if due(run.model, run.scorer, run.counters.rows):
                 run.scorer = Scorer.of(run.model, run.counters.rows) or run.scorer
