@@ -23,6 +23,7 @@ from kampong import (
     MarginRecursion,
     MarginSubspace,
     MaximumMarginCriterion,
+    MaximumMarginDiscriminant,
     MaxMinOverClassifier,
     MinOverClassifier,
     SupervisedKampongMeasure,
@@ -74,6 +75,8 @@ FITS = {
     "warm": MinOverClassifier(warm_start=True, max_iter=20, kernel="polynomial", degree=2, coef0=1.0),
     "core vectors": CoreVectorClassifier(C=10.0, warm_start=True, gamma="scale"),
     "core vectors, linear": CoreVectorClassifier(kernel="linear", max_iter=1000),
+    "margin features": MaximumMarginDiscriminant(2, gamma=0.5),
+    "margin features, linear": MaximumMarginDiscriminant(kernel="linear", warm_start=True),
     "kernel Fisher": KernelFisherDiscriminant(landmarks=9, random_state=3),
     "kernel margin": KernelMarginSubspace(2, epsilon=0.01, landmarks=9, gamma=0.3),
 }

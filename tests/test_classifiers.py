@@ -554,3 +554,19 @@ def test_real_digits(real_data):
     model = CoreVectorClassifier(C=10.0).fit(X[:half], y[:half])
     peer = SVC(C=10.0, gamma=model.gamma_).fit(X[:half], y[:half])
     assert model.score(X[half:], y[half:]) > peer.score(X[half:], y[half:]) - 0.005
+
+
+@pytest.mark.parametrize("model", [MinOverClassifier(), MaxMinOverClassifier(nu=0.5)])
+def test_a_column_may_begin_to_vary_in_a_later_batch(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    X[:30, 1] = 2.0  # constant in the first batch
+    X[:, 0] += 4 * y
+    model = clone(model).set_params(gamma=0.3, max_iter=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
+    values = rbf_kernel(X, model.support_vectors_, gamma=0.3) @ model.dual_coef_[0]
+    np.testing.assert_allclose(model.decision_function(X), values + model.intercept_[0], atol=1e-10)
+    gram = model._kernel.between(*[model._kernel.prepare(model.support_vectors_)] * 2)
+    np.testing.assert_allclose(gram, rbf_kernel(model.support_vectors_, gamma=0.3), atol=1e-10)

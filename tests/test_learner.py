@@ -1,5 +1,6 @@
 """The learning loop: honest predictions, exact resume from anywhere, and a clear no to anything else."""
 
+import gzip
 import threading
 
 import numpy as np
@@ -232,6 +233,22 @@ def test_strict_stops_at_the_first_bad_record_and_goes_on_when_it_is_mended(tmp_
     run = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge=0.1), **options)
     assert run.resumed
     assert run.counters.rows == 1500
+
+
+def test_a_damaged_source_is_learnt_up_to_the_damage_and_goes_on_when_mended(tmp_path, small_blocks):
+    write_points(tmp_path / "a.csv", 3000)
+    whole = gzip.compress((tmp_path / "a.csv").read_bytes())
+    options = {"label": "kind", "out": str(tmp_path / "o.csv"), "model_file": str(tmp_path / "m")}
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match="damaged or cut short"):
+        learn(str(path), kampong.FisherDiscriminant(ridge=0.1), **options)
+    path.write_bytes(whole)
+    run = learn(str(path), kampong.FisherDiscriminant(ridge=0.1), **options)
+    assert run.resumed
+    assert run.counters.rows == 3000
+    learn(str(path), kampong.FisherDiscriminant(ridge=0.1), **{**options, "model_file": str(tmp_path / "n")})
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "n")
 
 
 def test_a_label_that_is_no_label_is_noticed(tmp_path):

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kampong.checkpoint import CheckpointError, load
     from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
-    from kampong.features import InformationGain, KernelFisherDiscriminant, KernelMarginSubspace
+    from kampong.features import (
+        InformationGain,
+        KernelFisherDiscriminant,
+        KernelMarginSubspace,
+        MaximumMarginDiscriminant,
+    )
     from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
     from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
     from kampong.reservoir import ClassReservoir
@@ -41,6 +46,7 @@ __all__ = [
     "MarginSubspace",
     "MaxMinOverClassifier",
     "MaximumMarginCriterion",
+    "MaximumMarginDiscriminant",
     "MinOverClassifier",
     "SupervisedKampongMeasure",
     "load",
@@ -51,7 +57,12 @@ __all__ = [
 _HOMES = {
     "kampong.checkpoint": ("CheckpointError", "load"),
     "kampong.criterion": ("CriterionWarning", "FisherCriterion", "MarginCriterion"),
-    "kampong.features": ("InformationGain", "KernelFisherDiscriminant", "KernelMarginSubspace"),
+    "kampong.features": (
+        "InformationGain",
+        "KernelFisherDiscriminant",
+        "KernelMarginSubspace",
+        "MaximumMarginDiscriminant",
+    ),
     "kampong.margin": ("CoreVectorClassifier", "MaxMinOverClassifier", "MinOverClassifier"),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
     "kampong.reservoir": ("ClassReservoir",),

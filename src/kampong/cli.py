@@ -187,7 +187,7 @@ def learn(
         watch=watch,
         stop=stop,
     )
-    if watchers and not quiet and sys.stderr.isatty() and not as_json:
+    if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
         watchers[0].write(run)
     if report:
         _write_report(report, run, source, model)

@@ -32,6 +32,7 @@ CLASSES = (
     "MarginSubspace",
     "MaxMinOverClassifier",
     "MaximumMarginCriterion",
+    "MaximumMarginDiscriminant",
     "MinOverClassifier",
     "SupervisedKampongMeasure",
 )

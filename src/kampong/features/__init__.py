@@ -2,5 +2,6 @@
 
 from kampong.features.information_gain import InformationGain
 from kampong.features.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.features.mmda import MaximumMarginDiscriminant
 
-__all__ = ["InformationGain", "KernelFisherDiscriminant", "KernelMarginSubspace"]
+__all__ = ["InformationGain", "KernelFisherDiscriminant", "KernelMarginSubspace", "MaximumMarginDiscriminant"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +12,30 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kampong._linalg import one_blas_thread, run, split
+from kampong.checkpoint.parts import kernel_from, kernel_state, labels_from, labels_state, rows_from, rows_state
 from kampong.criterion import CriterionWarning
 from kampong.features._chains import BallHull, extract
-from kampong.kernels import BLOCK_ROWS, KernelRows, Points, kernel_scores, make_kernel
+from kampong.features._sample import RowSample
+from kampong.kernels import BLOCK_ROWS, Points, kernel_scores
 from kampong.margin._base import MESSAGES, MarginClassifier
 from kampong.margin.hull import Hull
 from kampong.margin.problem import Options
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
+    from kampong.checkpoint import Contents
     from kampong.features._chains import Extraction, Feature, Product, Start
+    from kampong.kernels import KernelRows
+
+FIGURES = {
+    "n_kernel_evaluations_per_feature_": np.int64,
+    "margin_": np.float64,
+    "objective_": np.float64,
+    "dual_gap_": np.float64,
+    "n_core_": np.int64,
+    "n_steps_": np.int64,
+}
+"""One figure a feature."""
 
 EXACT_GAP = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
 """The relative duality gap of method="exact": what rounding allows."""
@@ -137,16 +150,6 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
 
         return wide
 
-    def _open(self, X: Rows, *, fresh: bool = True, stream: bool = False) -> KernelRows:
-        """Fix the kernel, unless an earlier batch has, and lay out its rows."""
-        if fresh:
-            name = type(self).__name__
-            self._kernel = make_kernel(name, self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        if stream:
-            # a column that has not varied so far may do so in a later batch
-            self._kernel = replace(self._kernel, varying=None)
-        return KernelRows(self._kernel, X, budget=self._budget)
-
     def _keep(self, X: Rows, codes: Integer, found: Extraction) -> Float:
         """Store what transform, a warm start and a stream need."""
         features = found.features
@@ -169,11 +172,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         self.gamma_ = self._kernel.gamma
         precomputed = self._kernel.name == "precomputed"
         self.support_vectors_: Rows = np.zeros((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
-        self._support = self._kernel.prepare(self.support_vectors_)
-        self._coefficients = np.ascontiguousarray(self.features_.toarray().T)
-        self._components = None
-        if self._kernel.name == "linear":
-            self._components = np.asarray(_dense(self.features_ @ self.support_vectors_.astype(np.float64)))
+        self._prepare()
         self._points = {(f.chain, f.order): f.solution.alpha[self.support_] for f in features}
         self._stored_codes = codes[self.support_]
         values: Float = np.column_stack([f.values for f in features])
@@ -186,6 +185,81 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             return values
         X = X[:, self.support_] if self._kernel.name == "precomputed" else X
         return kernel_scores(self._kernel, X, self._support, self._coefficients)
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        if not hasattr(self, "support_"):
+            return None
+        keys = np.array(sorted(self._points))
+        state: dict[str, Any] = {
+            "kernel": kernel_state(self._kernel),
+            "classes": labels_state(self.classes_),
+            "status": labels_state(self.status_),
+            "features": rows_state(self.features_),
+            "support_vectors": rows_state(self.support_vectors_),
+            "keys": keys,
+            "points": np.array([self._points[chain, order] for chain, order in keys.tolist()]),
+            "stored_codes": self._stored_codes,
+            "n_kernel_evaluations": int(self.n_kernel_evaluations_),
+            "n_samples_seen": int(self.n_samples_seen_),
+            "with_codes": hasattr(self, "_codes"),
+            "with_sample": hasattr(self, "_sample"),
+            **{name: getattr(self, name) for name in ("support_", "class_means_", *FIGURES)},
+        }
+        if hasattr(self, "_codes"):
+            state["codes"] = self._codes
+        if hasattr(self, "_sample"):
+            sample = self._sample
+            state["sample"] = {"rows": rows_state(sample.X), "codes": sample.codes, "numbers": sample.numbers}
+        return state
+
+    def _from_state(self, contents: Contents) -> None:
+        self._kernel = kernel_from(contents.part("kernel"), self.n_features_in_)
+        self.gamma_, precomputed = self._kernel.gamma, self._kernel.name == "precomputed"
+        self.classes_, self.status_ = (labels_from(contents.part(name)) for name in ("classes", "status"))
+        n_classes, n_features = len(self.classes_), len(self.status_)
+        if n_classes < 2 or not np.array_equal(np.unique(self.classes_), self.classes_):
+            contents.refuse("the classes are too few, or not in order")
+        high = self.n_features_in_ - 1 if precomputed else None
+        self.support_ = contents.array("support_", np.int64, (None,), low=0, high=high)
+        for name, dtype in FIGURES.items():
+            setattr(self, name, contents.array(name, dtype, (n_features,), finite=False, nan=True))
+        self.class_means_ = contents.array("class_means_", np.float64, (n_classes, n_features), finite=False, nan=True)
+        self.n_kernel_evaluations_ = contents.whole("n_kernel_evaluations")
+        self.n_samples_seen_ = contents.whole("n_samples_seen")
+        self.n_iter_ = int(self.n_steps_.max(initial=0))
+        stored = len(self.support_)
+        features = rows_from(contents.part("features"), (n_features, stored))
+        if isinstance(features, np.ndarray):
+            contents.refuse("features is dense, expected sparse expansions")
+        else:
+            self.features_ = features
+        shape = (0, 0) if precomputed else (stored, self.n_features_in_)
+        self.support_vectors_ = rows_from(contents.part("support_vectors"), shape)
+        self._stored_codes = contents.array("stored_codes", np.int64, (stored,), low=0, high=n_classes - 1)
+        keys = contents.array("keys", np.int64, (n_features, 2), low=0, high=n_features)
+        names = self.classes_[1:] if n_classes == 2 else self.classes_
+        if (keys[:, 0] >= len(names)).any() or len(np.unique(keys, axis=0)) < n_features:
+            contents.refuse("keys names problems that do not exist, or one twice")
+        self.feature_classes_ = names[keys[:, 0]]
+        points = contents.array("points", np.float64, (n_features, stored))
+        self._points = {(chain, order): point for (chain, order), point in zip(keys.tolist(), points, strict=True)}
+        if contents.flag("with_codes"):
+            self._codes = contents.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
+        if contents.flag("with_sample"):
+            part = contents.part("sample")
+            codes = part.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
+            numbers = part.array("numbers", np.int64, (len(codes),), low=0)
+            self._sample = RowSample(rows_from(part.part("rows"), (len(codes), self.n_features_in_)), codes, numbers)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Lay out what `transform` multiplies with."""
+        self._support = self._kernel.prepare(self.support_vectors_)
+        self._coefficients = np.ascontiguousarray(self.features_.toarray().T)
+        self._components = None
+        if self._kernel.name == "linear":
+            self._components = np.asarray(_dense(self.features_ @ self.support_vectors_.astype(np.float64)))
 
     def _comment(self, features: list[Feature], length: int, n_chains: int) -> None:
         """Say what was not reached and what to do; refuse where there is nothing."""

@@ -125,7 +125,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> from kampong.features.mmda import MaximumMarginDiscriminant
+    >>> from kampong import MaximumMarginDiscriminant
     >>> X, y = load_digits(return_X_y=True)
     >>> model = MaximumMarginDiscriminant().fit(X[:1000], y[:1000])
     >>> Z = model.transform(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,11 +113,14 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
             )
         return X, y
 
-    def _open(self, X: Rows, *, fresh: bool = True) -> KernelRows:
+    def _open(self, X: Rows, *, fresh: bool = True, stream: bool = False) -> KernelRows:
         """Fix the kernel, unless an earlier batch has, and lay out its rows."""
         name = type(self).__name__
         if fresh:
             self._kernel = make_kernel(name, self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        if stream:
+            # a column that has not varied so far may do so in a later batch
+            self._kernel = replace(self._kernel, varying=None)
         return KernelRows(self._kernel, X, budget=self._budget)
 
     @property

@@ -96,7 +96,7 @@ class OverClassifier(MarginClassifier):
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
             start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
-        rows = self._open(X, fresh=first)
+        rows = self._open(X, fresh=first, stream=True)
         self._learn(X, codes, rows, start)
         self.n_samples_seen_ += len(y)
         self._stored_numbers = self.support_ = numbers[self.support_]

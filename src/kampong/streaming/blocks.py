@@ -104,9 +104,11 @@ class Blocks:
         skip: bool = True,
         follow: bool = False,
         max_record: int = MAX_RECORD,
+        times: int = 1,
         stop: threading.Event | None = None,
     ) -> None:
         self.path, self.follow, self.max_record, self._stop = path, follow, max_record, stop
+        self._smallest = times * SMALLEST
         self._file, self.compression, self._raw = open_bytes(path)
         try:
             self._start(place or Place(), skip)
@@ -136,7 +138,7 @@ class Blocks:
         self.close()
 
     def _next(self) -> Block | None:
-        wanted = min(LARGEST, max(SMALLEST, self.place.offset // GROWTH))
+        wanted = min(LARGEST, max(self._smallest, self.place.offset // GROWTH))
         self._fill(wanted)
         cut = self._buffer.rfind(b"\n", 0, wanted) + 1
         if self._ended and len(self._buffer) <= wanted:

@@ -58,15 +58,15 @@ def parse(schema: Schema, block: Block) -> Batch:
         reason = f"the line has {block.too_long:,} bytes, more than a record may have"
         dead = [Dead(0, block.line + 1, block.offset, reason, shown(block.data))]
         return Batch(None, None, np.empty(0, dtype=np.int64), dead, 1)
-    records = _count(block.data)
-    if records == 0:
-        return Batch(None, None, np.empty(0, dtype=np.int64))
+    if not block.data.strip(b"\r\n"):
+        return _careful(schema, block)
     if _plain(block.data) and not _unclosed(_last_line(block.data), schema.delimiter):
         try:
             table, ragged = _read(schema, block.data, as_text=False)
         except pa.ArrowInvalid:
             return _careful(schema, block)
-        if table.num_rows + len(ragged) == records:
+        records = table.num_rows + len(ragged)
+        if records == block.end.line - block.line or records == _count(block.data):
             kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
             columns = {name: table.column(name).combine_chunks() for name in table.column_names}
             return joined(schema, encode(schema, columns, len(kept)), kept, ragged, records, lambda: _places(block))
@@ -83,7 +83,7 @@ def _count(data: bytes) -> int:
 
 def _plain(data: bytes) -> bool:
     """Tell whether lines and quotes are as they should be in every line, so that pyarrow sees the same lines."""
-    if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+    if b"\0" in data or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return False
     if b'"' not in data:
         return True

@@ -76,7 +76,7 @@ def show(facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # names may hold brackets
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     plain = {key: value for key, value in facts.items() if not isinstance(value, (dict, list))}
     for key, value in plain.items():
@@ -87,7 +87,7 @@ def show(facts: dict[str, Any]) -> None:
     stream = facts.get("stream", {})
     if stream:
         counters = stream["counters"]
-        table.add_row("source", str(stream.get("merged") or stream["source"]))
+        table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else stream["source"])
         table.add_row("state", "finished" if stream["finished"] else "can go on")
         table.add_row("records", f"{counters['records']:,}, {counters['dead']:,} of them dead letters")
         if counters["scored"]:

@@ -66,7 +66,7 @@ class Counters:
 class Run:
     """A run of `learn`: the model and what is known of the stream so far.
 
-    Attributes
+    Parameters
     ----------
     model : estimator
         The model; use this one, not the one given, after a resumed run.
@@ -78,6 +78,8 @@ class Run:
         What the columns are.
     scorer : Scorer or None
         What predicted the last batch.
+    place : dict or None
+        The place in the source after the last batch.
     finished : bool
         Whether the source was read to its end.
     resumed : bool
@@ -165,6 +167,10 @@ def learn(
         with one_blas_thread():  # the other cores parse
             _loop(learner, checkpoint_every, watch, stop)
         learner.finish(stop)
+    except SourceError:
+        if run.counters.rows:  # a damaged source may be mended
+            learner.save()
+        raise
     finally:
         learner.close()
     return run

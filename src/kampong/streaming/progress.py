@@ -28,12 +28,13 @@ class Progress:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._next, self._lines = stream, 0, 0
+        self._started = time.monotonic()
         self._last: tuple[int, int, int, float] | None = None
 
     def __call__(self, run: Run) -> None:
         """Look at a run after a batch."""
         if self._last is None:
-            self._last = 0, 0, 0, time.monotonic()
+            self._last = 0, 0, 0, self._started
             if run.resumed:
                 counters = run.counters
                 self._last = counters.rows, counters.scored, counters.correct, time.monotonic()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LARGEST = 1e100  # squares and sums of squares of larger numbers overflow
 LONGEST_LABEL = 256
 SHOWN = 1024
+CHUNK = 512
 
 
 class Dead(NamedTuple):
@@ -105,8 +106,11 @@ def encode(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[in
 
 def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[int, str]) -> Float:
     X = np.empty((rows, len(schema.numbers)))
-    for j, name in enumerate(schema.numbers):
-        X[:, j] = columns[name].to_numpy(zero_copy_only=False)
+    values = [columns[name].to_numpy(zero_copy_only=False) for name in schema.numbers]
+    for start in range(0, rows, CHUNK):  # rows that stay in the cache while their columns are filled in
+        part = slice(start, start + CHUNK)
+        for j, column in enumerate(values):
+            X[part, j] = column[part]
     if X.size == 0 or (X.min() >= -LARGEST and X.max() <= LARGEST):
         return X
     bad = ~(np.abs(X) <= LARGEST)

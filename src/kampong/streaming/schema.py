@@ -29,7 +29,7 @@ class Layout:
     Parameters
     ----------
     label : str or None
-        The column that holds the class. Without a header, columns are named "1", "2", …
+        The column that holds the class. Without a header, columns are named "1", "2" and so on.
     format : str
         "csv", "tsv", "jsonl", "libsvm", "parquet" or "arrow"; "auto" looks at the name and the first bytes.
     header : bool

@@ -169,6 +169,7 @@ class Source:
             skip=not self.live,
             follow=self.follow,
             max_record=self.layout.max_record_bytes,
+            times=16 if name == "libsvm" else 1,  # a batch of wide rows costs its width, however few they are
             stop=stop,
         )
         rest: Iterator[Block] = iter(blocks)
@@ -200,7 +201,7 @@ class Source:
                 block = block.without_first_line()
         while not block.data.strip() and (more := next(rest, None)) is not None:
             block = more
-        if not block.data.strip() and not (apply or self.follow):
+        if not block.data.strip() and not apply:
             raise SourceError(f"{source}: the source holds no record.")
         if schema is not None:
             schema = _for_source(schema, name, columns, layout, source)
