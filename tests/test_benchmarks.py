@@ -31,6 +31,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("wide", 400, "resident memory"),
         ("drift", 400, "keep all"),
         ("smo", 4, "MaxMinOver"),
+        pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),
         pytest.param("kernel_fisher", 400, "KernelFisherDiscriminant", marks=pytest.mark.slow),
     ],

@@ -7,6 +7,7 @@ import pytest
 import kampong
 import kampong.datasets
 import kampong.report
+import kampong.streaming
 from kampong._discriminant import DiscriminantSubspace
 
 validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is a tool of `make check`").validate
@@ -19,6 +20,7 @@ def public():
     names = [f"kampong.{name}" for name in kampong.__all__]
     names += [f"kampong.datasets.{name}" for name in kampong.datasets.__all__]
     names += [f"kampong.report.{name}" for name in kampong.report.__all__]
+    names += [f"kampong.streaming.{name}" for name in kampong.streaming.__all__]
     for name in kampong.__all__:
         item = getattr(kampong, name)
         if inspect.isclass(item) and issubclass(item, DiscriminantSubspace):

@@ -1,4 +1,4 @@
-"""pyarrow, which brings no types with it: its modules as the other files use them, imported in one place."""
+"""The parts of pyarrow, which brings no types with it, as the other files use them, imported in one place."""
 
 from __future__ import annotations
 

@@ -218,6 +218,7 @@ class _Learner:
         self.lengths: dict[str, int] = {}
         self.known: set[Any] = set(model.classes_.tolist()) if model.__sklearn_is_fitted__() else set()
         self.observed: dict[str, Any] = {}
+        self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
         self.out: Any = None
         self.dead: Any = None
@@ -250,7 +251,7 @@ class _Learner:
             if self.strict:
                 self._refuse(batch)
             self.dead.add(batch.dead)
-        correct, points, predicted = 0, None, None
+        correct, points, predicted, used = 0, None, None, run.scorer
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
             if run.scorer is not None:
@@ -268,6 +269,7 @@ class _Learner:
             if due(run.model, run.scorer, run.counters.rows):
                 run.scorer = Scorer.of(run.model, run.counters.rows) or run.scorer
         self.observed = _observed(batch, correct, points, predicted)
+        self.centres = None if used is None else used.class_centres
         run.counters.records += batch.records
         run.counters.dead += len(batch.dead)
         run.place = batch.place
@@ -285,7 +287,7 @@ class _Learner:
         points = seen.pop("points")
         run.history.observe(seconds=seconds, eigenvalues=eigenvalues, epsilon=epsilon, **seen)
         if points is not None:
-            run.history.keep_points(*points)
+            run.history.keep_points(*points, centres=self.centres)
 
     def save(self) -> None:
         """Save the run: outputs first, then the model file that says how long they are."""

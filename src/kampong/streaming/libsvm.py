@@ -1,4 +1,4 @@
-"""libsvm lines, `label index:value …`: a compiled scan of the bytes that accepts exactly that.
+"""Lines of libsvm, `label index:value …`: a compiled scan of the bytes that accepts exactly that.
 
 A number of up to 2⁵³ with a power of ten within 10^±22 is exact in one multiplication or division; the others are
 collected and converted by pyarrow, which rounds correctly.

@@ -30,7 +30,7 @@ class Output(Journal):
     path : str
         The file; "-" is stdout, "" keeps nothing.
     columns : sequence of str
-        The columns, `row` first; coordinates are named z1, z2, …
+        The columns, `row` first; coordinates are named z1, z2 and so on.
     committed : int or None
         Its length at the last checkpoint; None for a run that starts.
     """

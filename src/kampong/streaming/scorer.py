@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,8 @@ class Scorer:
         The offset of each class, −∞ for one that was only declared.
     eigenvalues : array of shape (p,)
         What each direction adds to the criterion.
+    centres : array of shape (K, p)
+        The class means, in the subspace.
     classes : array of shape (K,)
         The labels.
     rows : int
@@ -59,6 +62,7 @@ class Scorer:
     weights: Float
     offsets: Float
     eigenvalues: Float
+    centres: Float
     classes: np.ndarray
     rows: int
     epsilon: float | None
@@ -74,9 +78,23 @@ class Scorer:
             components, head = model.components_, model._head()
         criterion = model._criterion(model._statistics)
         epsilon = float(criterion.epsilon) if isinstance(criterion, MarginCriterion) else None
+        centres = (model.class_means_ - model.mean_) @ components.T
         return cls(
-            components, model.mean_, head.weights, head.offsets, model.eigenvalues_, model.classes_, rows, epsilon
+            components,
+            model.mean_,
+            head.weights,
+            head.offsets,
+            model.eigenvalues_,
+            centres,
+            model.classes_,
+            rows,
+            epsilon,
         )
+
+    @cached_property
+    def class_centres(self) -> tuple[np.ndarray, Float]:
+        """The labels and their centres; the same object every time, so that a reader sees that nothing is new."""
+        return self.classes, self.centres
 
     def __call__(self, X: Rows) -> tuple[Float, np.ndarray]:
         """Return the coordinates and the predicted labels of rows."""
@@ -93,13 +111,14 @@ class Scorer:
             "offsets": np.where(np.isneginf(self.offsets), 0.0, self.offsets),
             "absent": np.isneginf(self.offsets),
             "eigenvalues": self.eigenvalues,
+            "centres": self.centres,
         }
         return arrays, {"classes": self.classes.tolist(), "rows": self.rows, "epsilon": self.epsilon}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Scorer:
         """Return the scorer that `to_state` wrote."""
-        rest = {name: arrays[name] for name in ("components", "mean", "weights", "eigenvalues")}
+        rest = {name: arrays[name] for name in ("components", "mean", "weights", "eigenvalues", "centres")}
         offsets = np.where(arrays["absent"], -np.inf, arrays["offsets"])
         return cls(
             **rest, offsets=offsets, classes=np.array(facts["classes"]), rows=facts["rows"], epsilon=facts["epsilon"]
