@@ -75,6 +75,10 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         """Return the criteria to choose from by accuracy, weak to strong, or None where the parameter is given."""
         return None
 
+    def _usual(self, statistics: ClassMeans) -> float:
+        """Return what a parameter to be chosen would be without a choice."""
+        return 1.0
+
     def _admit(self, ratio: float) -> str:
         """Return the parameter that would admit a direction of this Fisher ratio."""
         return f"epsilon={_below(ratio):g}"
@@ -525,7 +529,8 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         if not isinstance(statistics, ClassReservoir | ClassRows):
             return None
         nearest = self.head == "nearest_mean"
-        choice, space = selection.choose(candidates, statistics, self._wanted(), nearest_mean=nearest)
+        usual = self._usual(statistics)
+        choice, space = selection.choose(candidates, statistics, self._wanted(), usual=usual, nearest_mean=nearest)
         if choice.weight > 0:
             self._results["choice"] = choice
         return space

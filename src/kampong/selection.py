@@ -99,6 +99,7 @@ def choose(
     statistics: Sampled,
     n_components: int | None,
     *,
+    usual: float,
     nearest_mean: bool,
 ) -> tuple[Choice, Krylov | None]:
     """Return the best of some criteria of one kind, and the space in which they were compared, if it is of use.
@@ -106,11 +107,13 @@ def choose(
     Parameters
     ----------
     candidates : sequence of MarginCriterion or of FisherCriterion
-        The grid, from weak to strong: among equals the first is taken.
+        The grid.
     statistics : ClassRows or ClassReservoir
         Statistics that hold S_w and a sample of rows.
     n_components : int or None
         As for `solve`.
+    usual : float
+        The value to stay near to among candidates that cannot be told apart.
     nearest_mean : bool
         Whether the nearest class mean predicts, or Gaussian classes.
 
@@ -138,7 +141,7 @@ def choose(
     accuracies = np.asarray(sum(curve.hits for curve in curves)) / scale
     losses = (np.asarray(sum(curve.losses for curve in curves)) / scale).min(axis=1)
     values = np.array([_value(candidate) for candidate in candidates])
-    best = _best(accuracies, losses, min(weight, float(JUDGES)))
+    best = _best(values, accuracies, losses, min(weight, float(JUDGES)), usual)
     choice = Choice(values, accuracies, losses, best, sum(len(fold) for fold in folds), weight)
     if exact:
         return choice, None
@@ -294,7 +297,9 @@ class _Judge:
     def _head(self, within: Float, directions: Float) -> LinearHead:
         """Return what predicts along some directions."""
         means, trained = self.means @ directions, self.trained
-        covariance: Float | float = directions.T @ within @ directions
+        # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
+        lift = 1e-13 * trained.everything.within_trace
+        covariance: Float | float = directions.T @ within @ directions + lift * directions.T @ directions
         if self.nearest_mean:
             covariance = trained.within_trace / trained.n_features
         if trained.multilabel:
@@ -319,17 +324,19 @@ def _losses(head: LinearHead, scores: Float, truth: Float) -> Float:
     return losses
 
 
-def _best(accuracies: Float, losses: Float, weight: float) -> int:
+def _best(values: Float, accuracies: Float, losses: Float, weight: float, usual: float) -> int:
     """Return the candidate of least log-loss among those whose accuracy cannot be told from the best.
 
     Accuracy is what is wanted, and it is coarse: half its standard error counts as nothing. A thousandth of the
-    log-loss counts as nothing either. Among equals the weakest is taken: a ridge that changes nothing is not needed.
+    log-loss counts as nothing either; among equals the one nearest to the usual value is taken.
     """
     top = min(float(accuracies.max()), 1.0)
     slack = 0.5 * np.sqrt(top * (1.0 - top) / max(weight, 1.0)) + 1e-12
     good = np.flatnonzero(accuracies >= top - slack)
     least = losses[good].min()
-    return int(good[losses[good] <= least * (1 + 1e-3) + 1e-12][0])
+    equal = good[losses[good] <= least * (1 + 1e-3) + 1e-12]
+    away = np.abs(np.log(np.maximum(values[equal], TINY)) - np.log(max(usual, TINY)))
+    return int(equal[np.argmin(away)])
 
 
 def _value(criterion: Criterion) -> float:

@@ -152,7 +152,7 @@ class MarginSubspace(DiscriminantSubspace):
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         if self.epsilon == "auto":
-            return MarginCriterion(1.0) if statistics is None else MarginCriterion(self._chosen(1.0))
+            return MarginCriterion(1.0 if statistics is None else self._chosen(self._usual(statistics)))
         name, step = type(self).__name__, "0 weighs the class means alone; 'auto' has it chosen."
         return MarginCriterion(check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step))
 
@@ -503,7 +503,7 @@ class SupervisedKampongMeasure(MarginSubspace):
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         if self.a == "auto":
-            return MarginCriterion(1.0) if statistics is None else MarginCriterion(self._chosen(1.0))
+            return MarginCriterion(1.0 if statistics is None else self._chosen(self._usual(statistics)))
         name, step = type(self).__name__, "1 is the inter-class scatter, 3 the maximum margin criterion; or 'auto'."
         return MarginCriterion.kampong(check_number(name, "a", self.a, low=1.0, high=1e300, next_step=step))
 
@@ -645,7 +645,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         if isinstance(self.ridge, str) and self.ridge in ("auto", "rule"):
             if statistics is None:
                 return FisherCriterion(0.0)
-            return FisherCriterion(self._chosen(_ridge_rule(statistics)))
+            return FisherCriterion(self._chosen(self._usual(statistics)))
         name, step = type(self).__name__, "Use 'auto' to have it chosen."
         return FisherCriterion(check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step))
 
@@ -656,6 +656,9 @@ class FisherDiscriminant(DiscriminantSubspace):
             return []
         grid = RIDGES * statistics.within_trace / statistics.n_features
         return [FisherCriterion(float(ridge)) for ridge in np.sort(np.append(grid, _ridge_rule(statistics)))]
+
+    def _usual(self, statistics: ClassMeans) -> float:
+        return _ridge_rule(statistics)
 
 
 def _ridge_rule(statistics: ClassMeans) -> float:
