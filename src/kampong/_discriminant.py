@@ -576,12 +576,15 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         return head
 
     def _covariance(self) -> Float | float:
-        """Return W S_w Wᵀ where it is known and wanted, else the mean variance of a feature within a class."""
+        """Return W S_w Wᵀ, ridge included, where it is known and wanted, else the mean variance of a feature."""
         statistics = self._statistics
         if self.head != "nearest_mean":
             if statistics.holds_within:
                 components = self._solve().components
                 covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
+                criterion = self._criterion(statistics)
+                if isinstance(criterion, FisherCriterion):  # what regularises the directions regularises the head
+                    covariance += criterion.ridge * (components @ components.T)
                 return (covariance + covariance.T) / 2
             if "covariance" in self._results:
                 measured: Float = self._results["covariance"]

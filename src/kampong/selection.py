@@ -148,6 +148,7 @@ def choose(
     if len(folds) == 1:
         return choice, space
     enough = int(np.median(steps)) - 1
+    del judge, space  # a basis at a time
     return choice, resolvent.build(statistics, lambda grown: float(min(grown.n_steps, enough)), 0.0)
 
 
@@ -263,7 +264,7 @@ class _Judge:
             return _Curves(hits, losses, 0.0)
         with one_blas_thread():  # many small products: threads would wait for each other
             for number, directions in enumerate(self._directions(space.within)):
-                head = self._head(space.within, directions)
+                head = self._head(space.within, directions, self.candidates[number])
                 scores = head.scores(points @ directions)
                 hits[number] = _hits(head, scores, truth) @ weights
                 losses[number] = [_losses(head, scores / t, truth) @ weights for t in temperatures]
@@ -294,11 +295,13 @@ class _Judge:
             found.append(vectors[:, ::-1][:, : asked or max(positive, 1)])
         return found
 
-    def _head(self, within: Float, directions: Float) -> LinearHead:
+    def _head(self, within: Float, directions: Float, criterion: Criterion) -> LinearHead:
         """Return what predicts along some directions."""
         means, trained = self.means @ directions, self.trained
         # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
         lift = 1e-13 * trained.everything.within_trace
+        if isinstance(criterion, FisherCriterion):
+            lift += criterion.ridge
         covariance: Float | float = directions.T @ within @ directions + lift * directions.T @ directions
         if self.nearest_mean:
             covariance = trained.within_trace / trained.n_features

@@ -544,9 +544,8 @@ class FisherDiscriminant(DiscriminantSubspace):
     half_life : float, optional
         The kinder way to say it: the number of rows after which a row counts half. Give one of both.
     head : {"auto", "gaussian", "nearest_mean"}
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 8,192 of them or more).
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
+        observed priors, or the nearest class mean. "auto" is Gaussian.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 8,192 rows).
