@@ -575,6 +575,11 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         head: LinearHead = results["head"]
         return head
 
+    def _head_ridge(self) -> float:
+        """Return the ridge that the covariance of the head takes: what regularises the directions regularises it."""
+        criterion = self._criterion(self._statistics)
+        return criterion.ridge if isinstance(criterion, FisherCriterion) else 0.0
+
     def _covariance(self) -> Float | float:
         """Return W S_w Wᵀ, ridge included, where it is known and wanted, else the mean variance of a feature."""
         statistics = self._statistics
@@ -582,9 +587,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
             if statistics.holds_within:
                 components = self._solve().components
                 covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
-                criterion = self._criterion(statistics)
-                if isinstance(criterion, FisherCriterion):  # what regularises the directions regularises the head
-                    covariance += criterion.ridge * (components @ components.T)
+                covariance += self._head_ridge() * (components @ components.T)
                 return (covariance + covariance.T) / 2
             if "covariance" in self._results:
                 measured: Float = self._results["covariance"]

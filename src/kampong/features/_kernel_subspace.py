@@ -267,16 +267,8 @@ class KernelSubspace(DiscriminantSubspace):
         return found
 
     def _head_ridge(self) -> float:
-        """Return the ridge that the covariance of the head takes."""
+        """Return the ridge of the head's covariance: with as many landmarks as rows S_w may vanish there."""
         return automatic_ridge(self._statistics) * self._statistics.within_trace
-
-    def _covariance(self) -> Float | float:
-        """Return W(S_w + ρI)Wᵀ: with as many landmarks as rows S_w alone may vanish in the directions."""
-        covariance = super()._covariance()
-        if isinstance(covariance, np.ndarray):
-            components = self._solve().components
-            covariance = covariance + self._head_ridge() * components @ components.T
-        return covariance
 
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds: kernel, landmarks and the sums over kernel values."""
