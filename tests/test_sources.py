@@ -548,6 +548,7 @@ def test_hostile_records_are_dead_letters(tmp_path, name, data, expected):
         ("same.csv", b"x,x,k\n1,2,a\n", "two columns are named 'x'"),
         ("nowidth.svm", b"1 1:1 77:2\n", "go up to 77"),
     ],
+    ids=lambda value: value[:20] if isinstance(value, str) else "data",  # a name goes into the environment
 )
 def test_hostile_files_are_refused(tmp_path, name, data, expected):
     message, _, _ = hostile(tmp_path, name, data)
