@@ -8,10 +8,11 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import reference_margin as reference
-from kampong.kernels import Kernel, KernelRows
+from kampong.kernels import Kernel
 from kampong.margin import problem as problem_module
 from kampong.margin.core_set import solve
 from kampong.margin.hull import Hull
+from kampong.margin.kernel_rows import KernelRows
 from kampong.margin.problem import Options
 
 

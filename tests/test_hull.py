@@ -11,8 +11,9 @@ from scipy.optimize import linprog
 from sklearn.datasets import make_classification
 
 import reference_margin as reference
-from kampong.kernels import Kernel, KernelRows
+from kampong.kernels import Kernel
 from kampong.margin.hull import Hull, longest, walk
+from kampong.margin.kernel_rows import KernelRows
 from kampong.margin.steps import pairwise
 
 
@@ -184,3 +185,23 @@ def test_longest_pattern():
     bound = longest(diagonal, Hull(y, split=True), 1)
     assert bound == pytest.approx(norms[y > 0].max() + norms[y < 0].max())
     assert bound >= max(pairs)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_directions_are_taken_off_blocks_products_and_the_diagonal(dtype):
+    rng = np.random.default_rng(0)
+    A, F, weights = rng.normal(size=(30, 40)), rng.normal(size=(30, 2)), rng.normal(size=4)
+    K, signs = (A @ A.T).astype(dtype), np.where(np.arange(30) % 3, 1.0, -1.0)
+    hull, expected = Hull(signs, offset=1.0, ridge=0.5, directions=F), A @ A.T - F @ F.T
+    rows, columns = np.array([3, 9, 2]), np.array([0, 5, 29, 7])
+    tolerance = {"rtol": 1e-5 if dtype == np.float32 else 1e-12, "atol": 1e-4 if dtype == np.float32 else 1e-12}
+    block = hull.deflate(K[np.ix_(rows, columns)], rows, columns)
+    np.testing.assert_allclose(block, expected[np.ix_(rows, columns)], **tolerance)
+    np.testing.assert_allclose(hull.diagonal(np.diag(A @ A.T)), np.diag(expected))
+    np.testing.assert_allclose(hull.squared_norms(np.diag(A @ A.T)), np.diag(expected) + 1.5)
+    for some in (None, rows):
+        plain = (A @ A.T)[slice(None) if some is None else some][:, columns] @ weights
+        product = hull.deflate_product(plain, some, columns, weights)
+        np.testing.assert_allclose(product, expected[slice(None) if some is None else some][:, columns] @ weights)
+    part = hull.restrict(rows)
+    np.testing.assert_allclose(part.diagonal(np.diag(A @ A.T)[rows]), np.diag(expected)[rows])

@@ -416,3 +416,19 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_a_warm_start_keeps_the_landmarks_and_prints_its_way(capsys):
+    X, y = wine()
+    model = KernelFisherDiscriminant(landmarks=40, warm_start=True, verbose=1).fit(X, y)
+    text = f"KernelFisherDiscriminant: {len(X)} of {len(X)} rows, 40 landmarks"
+    assert text in capsys.readouterr().out
+    landmarks, gamma = model.landmarks_, model.gamma_
+    model.set_params(ridge=1e-3).fit(X[::2] + 1.0, y[::2])
+    assert model.landmarks_ is landmarks
+    assert model.gamma_ == gamma
+    cold = KernelFisherDiscriminant(landmarks=landmarks, gamma=gamma, ridge=1e-3).fit(X[::2] + 1.0, y[::2])
+    np.testing.assert_allclose(model.transform(X), cold.transform(X), atol=1e-10)
+    assert model.set_params(warm_start=False).fit(X[::2], y[::2]).landmarks_ is not landmarks
+    narrow = model.set_params(warm_start=True).fit(X[:, :5], y)
+    assert narrow.landmarks_.shape == (40, 5)

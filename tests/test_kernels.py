@@ -8,7 +8,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from kampong.kernels import Kernel, KernelRows, kernel_scores, make_kernel
+from kampong.kernels import Kernel, kernel_scores, make_kernel
+from kampong.margin.kernel_rows import KernelRows
 
 CASES = [
     ("linear", "linear", {}),
@@ -130,19 +131,23 @@ def test_stored_rows_are_not_computed_again_and_the_oldest_give_way():
 
 
 @pytest.mark.parametrize("precomputed", [False, True])
-def test_deflation_and_subsets(X, precomputed):
-    K = pairwise_kernels(X, metric="rbf", gamma=0.3)
-    F = np.random.default_rng(2).normal(size=(70, 2))
+@pytest.mark.parametrize("stored", [False, True])
+def test_blocks_and_subsets(X, precomputed, stored):
+    expected = pairwise_kernels(X, metric="rbf", gamma=0.3)
     kernel = Kernel("precomputed") if precomputed else Kernel("rbf", gamma=0.3)
-    rows = KernelRows(kernel, K if precomputed else X, features=F)
-    expected = K - F @ F.T
+    rows = KernelRows(kernel, expected if precomputed else X)
     everything, some = np.arange(70), np.array([4, 50, 7, 9])
+    if stored:
+        assert rows.fetch_all()
     np.testing.assert_allclose(rows.block(everything), expected, atol=1e-12)
+    np.testing.assert_allclose(rows.block(some, some[:2]), expected[np.ix_(some, some[:2])], atol=1e-12)
     np.testing.assert_allclose(rows.diagonal, np.diag(expected), atol=1e-12)
     np.testing.assert_allclose(rows.times(some, np.eye(4)), expected[:, some], atol=1e-12)
     part = rows.subset(some)
+    evaluated = part.n_evaluations
     np.testing.assert_allclose(part.block(np.arange(4)), expected[np.ix_(some, some)], atol=1e-12)
     np.testing.assert_allclose(part.times(np.array([2, 0]), np.eye(2)), expected[np.ix_(some, [7, 4])], atol=1e-12)
+    assert (part.n_evaluations == evaluated) is stored
 
 
 def test_callables_are_checked(X):

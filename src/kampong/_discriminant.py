@@ -658,7 +658,8 @@ def _below(ratio: float) -> float:
 
 def _parameters(model: Any) -> dict[str, Any]:
     """Return what must agree for a merge; the seeds of two samples should rather differ."""
-    return {name: value for name, value in model.get_params().items() if name != "random_state"}
+    apart = ("random_state", "warm_start", "verbose")
+    return {name: value for name, value in model.get_params().items() if name not in apart}
 
 
 def _same_names(mine: Any, theirs: Any) -> bool:

@@ -99,9 +99,14 @@ def split(n: int, parts: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
+def block_rows(row_bytes: int, *, target: int = BLOCK_BYTES) -> int:
+    """Return how many rows make about `target` bytes, 64 at the least."""
+    return max(64, target // max(row_bytes, 1))
+
+
 def blocks(n: int, row_bytes: int, *, target: int = BLOCK_BYTES) -> Iterator[slice]:
     """Cut `n` rows into slices of about `target` bytes, 64 rows at the least."""
-    step = max(64, target // max(row_bytes, 1))
+    step = block_rows(row_bytes, target=target)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import numbers
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
+from kampong._callbacks import CallbackSupport, FitWatcher, with_callbacks
 from kampong._discriminant import DiscriminantSubspace
+from kampong._linalg import block_rows
 from kampong._validation import (
     LabelIndex,
     check_choice,
@@ -20,6 +24,7 @@ from kampong._validation import (
     check_number,
     check_weights,
     is_indicator,
+    validate_batch,
 )
 from kampong.checkpoint.parts import (
     kernel_from,
@@ -31,6 +36,7 @@ from kampong.checkpoint.parts import (
 )
 from kampong.criterion import FisherCriterion
 from kampong.features._landmarks import (
+    VALUES_BYTES,
     KernelScatter,
     LandmarkBasis,
     bytes_needed,
@@ -61,7 +67,7 @@ LEAST_RIDGE = 1e-7
 """The automatic ridge where rows abound, as a part of tr S_w."""
 
 
-class KernelSubspace(DiscriminantSubspace):
+class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     """Base of the kernel estimators: place landmarks with the first rows, then learn as the linear estimators do."""
 
     kernel: Any
@@ -71,9 +77,62 @@ class KernelSubspace(DiscriminantSubspace):
     landmarks: Any
     placement: Any
     memory_bytes: Any
+    warm_start: Any
+    verbose: Any
     solver = "auto"
     decay = 1.0
     half_life = None
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Place the landmarks and learn from all rows, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
+            Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
+            labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        X, y = validate_batch(self, X, y, reset=True)
+        earlier = getattr(self, "_statistics", None) if self.warm_start else None
+        self._start(X.shape[1], in_hand=True)
+        name, n = type(self).__name__, X.shape[0]
+        check_finite(X, name)
+        weights = check_weights(sample_weight, n)
+        if not weights.any():
+            raise ValueError(f"{name}.fit: all sample weights are zero. Give at least one row a weight.")
+        if isinstance(earlier, KernelScatter) and earlier.basis.landmarks.shape[1] == X.shape[1]:
+            statistics = KernelScatter(earlier.basis)
+        else:
+            statistics = self._placed(X, y, weights)
+        # every part is a sample of all rows, so that what is seen after one has all classes
+        n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
+        seen = 0
+        for first in range(n_parts):
+            part = slice(first, None, n_parts)
+            watcher.begin()
+            statistics.update(X[part], y[part], weights[part])
+            seen += len(weights[part])
+            if self.verbose:
+                print(f"{name}: {seen} of {n} rows, {statistics.basis.rank} landmarks", flush=True)
+            if watcher.end(lambda: statistics) and seen < n:
+                text = f"{name}.fit: a callback ended it after {seen} of {n} rows."
+                warnings.warn(text, ConvergenceWarning, stacklevel=3)
+                break
+        self._statistics = statistics
+        self._solve()
+        watcher.finish()
+        return self
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.
@@ -160,15 +219,19 @@ class KernelSubspace(DiscriminantSubspace):
             weights = check_weights(sample_weight, X.shape[0])
             if not weights.any():
                 return None
-            seen = np.flatnonzero(weights)
-            first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
-            statistics = KernelScatter(self._place(*first))
+            statistics = self._placed(X, y, weights)
             if self._statistics.n_classes:
                 statistics.declare(self._statistics.classes)
             statistics.update(X, y, weights)
             self._statistics, self._results = statistics, {}
             return None
         return super()._learn(X, y, sample_weight)
+
+    def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
+        """Return empty statistics on landmarks placed with these rows."""
+        seen = np.flatnonzero(weights)
+        first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
+        return KernelScatter(self._place(*first))
 
     def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
@@ -303,6 +366,15 @@ class KernelSubspace(DiscriminantSubspace):
         values = kernel_scores(basis.kernel, X, basis.points(X.dtype), np.ascontiguousarray(coefficients.T))
         values -= self.mean_ @ self._solve().components.T
         return values.astype(X.dtype, copy=False)
+
+
+def _hand_over(model: Any, statistics: KernelScatter) -> None:
+    """Give a copy of an estimator what has been learnt so far."""
+    model._statistics, model._results, model._said = (
+        KernelScatter.around(statistics.basis, statistics.plain()),
+        {},
+        True,
+    )
 
 
 def automatic_ridge(statistics: ClassMeans) -> float:

@@ -11,11 +11,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from kampong._callbacks import FitWatcher
 from kampong._linalg import one_blas_thread, run, split
 from kampong.checkpoint.parts import kernel_from, kernel_state, labels_from, labels_state, rows_from, rows_state
 from kampong.criterion import CriterionWarning
-from kampong.features._chains import BallHull, extract
-from kampong.features._sample import RowSample
+from kampong.features._chains import BallHull, Chains, Extraction
+from kampong.features._sample import RowSample, class_means
 from kampong.kernels import BLOCK_ROWS, Points, kernel_scores
 from kampong.margin._base import MESSAGES, MarginClassifier
 from kampong.margin.hull import Hull
@@ -24,8 +25,8 @@ from kampong.margin.problem import Options
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
     from kampong.checkpoint import Contents
-    from kampong.features._chains import Extraction, Feature, Product, Start
-    from kampong.kernels import KernelRows
+    from kampong.features._chains import Feature, Product, Start
+    from kampong.margin.kernel_rows import KernelRows
 
 FIGURES = {
     "n_kernel_evaluations_per_feature_": np.int64,
@@ -58,12 +59,22 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
     def _n_features_out(self) -> int:
         return int(self.features_.shape[0])
 
-    def _extract(self, X: Rows, codes: Integer, start: Start, *, fresh: bool, stream: bool = False) -> Float:
-        """Extract features from rows, store them, and return their values at the rows."""
+    def _extract(
+        self, X: Rows, codes: Integer, start: Start, *, fresh: bool = True, y: np.ndarray | None = None
+    ) -> Float:
+        """Extract features from rows, store them, and return their values at the rows; `y` given, callbacks hear of it.
+
+        Without `y` the rows are a batch of a stream, of which more may come.
+        """
         signs = self._signs(codes)
         length = int(self.n_components_per_class) * (2 if len(signs) == 1 else 1)
         self._check_memory(X, length * len(signs))
-        rows = self._open(X, fresh=fresh, stream=stream)
+        rows = self._open(X, fresh=fresh, stream=y is None)
+
+        def store(model: Any, features: list[Feature]) -> None:
+            model._keep(X, codes, Extraction(features, rows.n_evaluations))
+
+        watcher = None if y is None else FitWatcher(self, X, y, store)
         exact = self.method == "exact"
         options = Options(
             EXACT_GAP[X.dtype] if exact else float(self.tol),
@@ -72,20 +83,16 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             max_steps=int(self.max_iter),
             block_bytes=max(self._budget, X.shape[0] ** 2 * X.dtype.itemsize if exact else 0),
             verbose=int(self.verbose),
+            watcher=watcher,
         )
-        found = extract(
-            rows,
-            self._hulls(signs, rows),
-            length,
-            options,
-            check_random_state(self.random_state),
-            self._product(X),
-            together=self.orthogonal == "all",
-            whole=exact,
-            start=start,
-        )
+        hulls, product, together = self._hulls(signs, rows), self._product(X), self.orthogonal == "all"
+        chains = Chains(rows, hulls, length, options, product, together, whole=exact)
+        found = chains.extract(check_random_state(self.random_state), start)
         self._comment(found.features, length, len(signs))
-        return self._keep(X, codes, found)
+        values = self._keep(X, codes, found)
+        if watcher is not None:
+            watcher.finish()
+        return values
 
     def _hulls(self, signs: list[Float], rows: KernelRows) -> list[Hull]:
         """Return the two-class problems."""
@@ -132,7 +139,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             return None
 
         def wide(where: Integer, weights: Float) -> Float:
-            points, out = kernel.prepare(X[where].astype(np.float64)), np.empty(len(where))
+            points, out = kernel.prepare(X[where].astype(np.float64)), np.empty(weights.shape)
 
             def tile(start: int, stop: int) -> None:
                 part = Points(points.rows[start:stop], points.norms[start:stop])
@@ -176,6 +183,8 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         self._points = {(f.chain, f.order): f.solution.alpha[self.support_] for f in features}
         self._stored_codes = codes[self.support_]
         values: Float = np.column_stack([f.values for f in features])
+        self.class_means_ = class_means(values, codes, len(self.classes_))
+        self.n_samples_seen_ = len(codes)
         return values
 
     def _project(self, X: Rows) -> Float:

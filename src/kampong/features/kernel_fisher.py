@@ -12,6 +12,7 @@ from kampong.features._kernel_subspace import KernelSubspace, automatic_ridge
 if TYPE_CHECKING:
     from kampong._linalg import Float, Rows
     from kampong.criterion import Criterion
+    from kampong.features._landmarks import KernelScatter
     from kampong.solvers import Subspace
     from kampong.statistics import ClassMeans
 
@@ -60,8 +61,13 @@ class KernelFisherDiscriminant(KernelSubspace):
         observed priors ("auto"), or the nearest class mean.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request past it is refused.
+    warm_start : bool
+        Whether `fit` keeps landmarks and kernel of the last fit, and so is spared placing them: for a path of ridges,
+        or for the next rows of the same kind.
     random_state : int
         The seed of the landmarks.
+    verbose : int
+        Print a line for each block of rows that `fit` has learnt.
 
     Attributes
     ----------
@@ -133,7 +139,9 @@ class KernelFisherDiscriminant(KernelSubspace):
         placement: str = "auto",
         head: str = "auto",
         memory_bytes: int = 2**31,
+        warm_start: bool = False,
         random_state: int = 0,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -145,7 +153,9 @@ class KernelFisherDiscriminant(KernelSubspace):
         self.placement = placement
         self.head = head
         self.memory_bytes = memory_bytes
+        self.warm_start = warm_start
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def ridge_(self) -> float:
@@ -219,8 +229,13 @@ class KernelMarginSubspace(KernelSubspace):
         automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"), or the nearest class mean.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request past it is refused.
+    warm_start : bool
+        Whether `fit` keeps landmarks and kernel of the last fit, and so is spared placing them: for a path of ridges,
+        or for the next rows of the same kind.
     random_state : int
         The seed of the landmarks.
+    verbose : int
+        Print a line for each block of rows that `fit` has learnt.
 
     Attributes
     ----------
@@ -287,7 +302,9 @@ class KernelMarginSubspace(KernelSubspace):
         placement: str = "auto",
         head: str = "auto",
         memory_bytes: int = 2**31,
+        warm_start: bool = False,
         random_state: int = 0,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -299,19 +316,21 @@ class KernelMarginSubspace(KernelSubspace):
         self.placement = placement
         self.head = head
         self.memory_bytes = memory_bytes
+        self.warm_start = warm_start
         self.random_state = random_state
+        self.verbose = verbose
 
     def _criterion(self, statistics: ClassMeans | None) -> Criterion:
         name, step = type(self).__name__, "0 weighs the class means alone."
         return MarginCriterion(check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step))
 
-    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+    def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         if is_indicator(y):
             raise ValueError(
                 f"KernelMarginSubspace: y has shape {y.shape}, but a row has one label here: without a ridge, as many "
                 "landmarks as rows fit every label. Use KernelFisherDiscriminant for several labels a row."
             )
-        return super()._learn(X, y, sample_weight)
+        return super()._placed(X, y, weights)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

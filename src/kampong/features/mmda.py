@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kampong._callbacks import with_callbacks
 from kampong._validation import check_choice, check_number, validate_rows
 from kampong.features._margin_features import MarginFeatures
 from kampong.features._sample import RowSample, class_means, stack
@@ -175,6 +176,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:
         """Extract the features.
 
@@ -193,6 +195,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self._fit(X, y)
         return self
 
+    @with_callbacks
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Float:
         """Extract the features and return them for the same rows, which takes no further kernel values.
 
@@ -252,7 +255,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
             start = {key: np.concatenate([point, np.zeros(X.shape[0])]) for key, point in self._points.items()}
             X = stack(self.support_vectors_, X)
             codes, numbers_ = np.concatenate([self._stored_codes, codes]), np.concatenate([self.support_, numbers_])
-        self._extract(X, codes, start, fresh=first, stream=True)
+        self._extract(X, codes, start, fresh=first)
         # the rows of the last fit are no longer those of the weights kept
         self.__dict__.pop("_codes", None)
         self.n_samples_seen_ = seen + len(y)
@@ -324,9 +327,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         for key, point in self._points.items() if warm else ():
             start[key] = np.zeros(len(codes))
             start[key][self.support_] = point
-        values = self._extract(X, codes, start, fresh=True)
-        self.class_means_ = class_means(values, codes, len(self.classes_))
-        self.n_samples_seen_ = len(codes)
+        values = self._extract(X, codes, start, y=y)
         self._codes = codes
         if self._kernel.name != "precomputed":
             self._sample = RowSample(X, codes, np.arange(len(codes)))

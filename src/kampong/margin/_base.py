@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kampong._callbacks import CallbackSupport
 from kampong._validation import check_number, validate_rows
 from kampong.checkpoint import Savable
 from kampong.checkpoint.parts import kernel_from, kernel_state, labels_from, labels_state, rows_from, rows_state
-from kampong.kernels import KernelRows, kernel_scores, make_kernel
-from kampong.margin._progress import CallbackSupport
+from kampong.kernels import kernel_scores, make_kernel
+from kampong.margin.kernel_rows import KernelRows
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kampong.margin.hull import Hull
 
 
-class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator):
     """Base of the margin classifiers: two classes make one problem, more make one problem a class, against the rest.
 
     The problems share all kernel values.

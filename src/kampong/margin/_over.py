@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from kampong._callbacks import FitWatcher, with_callbacks
 from kampong._validation import check_choice, check_number
 from kampong.margin._base import MarginClassifier
-from kampong.margin._progress import FitWatcher, with_callbacks
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
 from kampong.margin.problem import UNKNOWN, Options
@@ -19,7 +19,7 @@ from kampong.margin.problem import UNKNOWN, Options
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
     from kampong.checkpoint import Contents
-    from kampong.kernels import KernelRows
+    from kampong.margin.kernel_rows import KernelRows
 
 
 class OverClassifier(MarginClassifier):
@@ -35,7 +35,7 @@ class OverClassifier(MarginClassifier):
     _stored_numbers: Integer
     _stored_weights: list[Float]
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes of maximum margin.
 
@@ -149,7 +149,9 @@ class OverClassifier(MarginClassifier):
             cap = math.inf if self.nu is None else (0.5 if split else 1.0) / count
             hulls.append(Hull(signs, offset=0.0 if split else 1.0, cap=cap, split=split))
             patterns.append(count)
-        watcher = None if y is None else FitWatcher(self, X, y, hulls, rows)
+        watcher = None
+        if y is not None:
+            watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
         if self.walk == "paper":
             outcomes = self._walk(rows, hulls, patterns, start, watcher)
         else:

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from kampong._callbacks import FitWatcher, with_callbacks
 from kampong._validation import check_choice, check_number
 from kampong.margin._base import MarginClassifier
 from kampong.margin._over import OverClassifier
-from kampong.margin._progress import FitWatcher, with_callbacks
 from kampong.margin.core_set import solve
 from kampong.margin.hull import Hull
 from kampong.margin.problem import Options
@@ -396,7 +396,7 @@ class CoreVectorClassifier(MarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes, one for two classes, else one a class.
 
@@ -427,7 +427,7 @@ class CoreVectorClassifier(MarginClassifier):
                 f"{self._kernel.name} kernel has values that differ by {spread:.3g}. Use criterion='gap'."
             )
         hulls = [Hull(signs, offset=1.0, ridge=1.0 / C) for signs in self._signs(codes)]
-        watcher = FitWatcher(self, X, y, hulls, rows)
+        watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
         options = Options(
             float(self.tol),
             self.criterion,

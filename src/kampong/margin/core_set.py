@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._linalg import Float, Integer
-    from kampong.kernels import KernelRows
     from kampong.margin.hull import Hull
+    from kampong.margin.kernel_rows import KernelRows
 
 SAMPLE = 59
 """The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006)."""
@@ -81,7 +81,7 @@ def solve(
     rng : RandomState
         Chooses subsets, first patterns and samples.
     start : list of array of shape (n_samples,), optional
-        Feasible points to start from.
+        Feasible points to start from; zeros where there is none.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def solve(
     n = rows.n_samples
     problems = [Problem(hull, options) for hull in hulls]
     alphas = [np.zeros(n) for _ in hulls] if start is None else [np.array(a, dtype=np.float64) for a in start]
-    for indices in _levels(n, hulls, options, rng, start is not None):
+    for indices in _levels(n, hulls, options, rng, any(alpha.any() for alpha in alphas)):
         whole = len(indices) == n
         part = rows if whole else rows.subset(indices)
         pending = [p for p in range(len(problems)) if whole or not problems[p].hopeless]
@@ -165,7 +165,7 @@ def _solve_level(
     """Solve all problems on one set of patterns."""
     shared = None
     for problem in problems:
-        if len(problem.core) == rows.n_samples <= problem.block_size(rows):
+        if problem.hull.directions is None and len(problem.core) == rows.n_samples <= problem.block_size(rows):
             # read only, so all problems may look at the same block
             problem.block = shared = rows.block(problem.core, problem.core) if shared is None else shared
     pending, turn = problems, 0
@@ -217,6 +217,7 @@ def _look(rows: KernelRows, problems: list[Problem], where: Integer | None) -> l
     gradients: list[Float] = []
     for column, problem in enumerate(problems):
         hull = problem.hull if where is None else problem.hull.restrict(where)
+        problem.hull.deflate_product(products[:, column], where, used, difference[:, column])
         alpha = problem.hull.signs * weights[:, column]
         before: Float | float = 0.0
         if last is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._linalg import Float, Integer
-    from kampong.kernels import KernelRows
+    from kampong.margin.kernel_rows import KernelRows
 
 
 class Gap(NamedTuple):
@@ -62,6 +62,9 @@ class Hull:
     split : bool
         Whether each class has a sum of its own, ½: then v is half the difference of two points, one of each class
         hull, and ‖v‖ at the optimum is the true margin.
+    directions : array of shape (n_samples, n_directions) or None
+        F, the values f_q(x_i) = u_q · φ(x_i) of unit directions that w is to be orthogonal to: the kernel is then
+        K − FFᵀ, which drops the part of every pattern along them.
     """
 
     signs: Float
@@ -69,6 +72,7 @@ class Hull:
     ridge: float = 0.0
     cap: float = math.inf
     split: bool = False
+    directions: Float | None = None
 
     @property
     def groups(self) -> Integer:
@@ -87,15 +91,38 @@ class Hull:
 
     def restrict(self, indices: Integer) -> Hull:
         """Return the hull of some of the patterns."""
-        return replace(self, signs=self.signs[indices])
+        directions = None if self.directions is None else self.directions[indices]
+        return replace(self, signs=self.signs[indices], directions=directions)
+
+    def diagonal(self, diagonal: Float) -> Float:
+        """Return what is left of the diagonal of the kernel matrix without the directions."""
+        if self.directions is None:
+            return diagonal
+        left: Float = diagonal - np.einsum("ij,ij->i", self.directions, self.directions)
+        return left
+
+    def deflate(self, block: Float, rows: Integer, columns: Integer) -> Float:
+        """Take the directions off a block of kernel values, in place."""
+        if self.directions is not None:
+            thin = self.directions.astype(block.dtype)
+            block -= thin[rows] @ thin[columns].T
+        return block
 
     def squared_norms(self, diagonal: Float) -> Float:
         """Return z_i · z_i from the diagonal of the kernel matrix."""
-        norms: Float = diagonal + self.offset + self.ridge
+        norms: Float = self.diagonal(diagonal) + self.offset + self.ridge
         return norms
 
+    def deflate_product(self, product: Float, rows: Integer | None, columns: Integer, weights: Float) -> Float:
+        """Take the directions off a product K[rows][:, columns] @ weights, in place; None stands for all rows."""
+        if self.directions is not None:
+            product -= (self.directions if rows is None else self.directions[rows]) @ (
+                self.directions[columns].T @ weights
+            )
+        return product
+
     def gradient(self, product: Float, alpha: Float) -> Float:
-        """Return g = (v · z_i) from `product` = K (y ∘ α)."""
+        """Return g = (v · z_i) from `product` = K (y ∘ α), the directions taken off."""
         bias = self.offset * float(self.signs @ alpha)
         gradient: Float = self.signs * (product + bias) + self.ridge * alpha
         return gradient

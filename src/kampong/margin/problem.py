@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._linalg import Float, Integer
-    from kampong.kernels import KernelRows
-    from kampong.margin.core_set import Solution
+    from kampong.margin.kernel_rows import KernelRows
 
 SMALL = 2048
 """Up to so many patterns the core set is the whole set from the start."""
@@ -37,8 +36,8 @@ class Watcher(Protocol):
     def begin(self) -> None:
         """Hear that a round begins."""
 
-    def end(self, so_far: Callable[[], list[Solution]]) -> bool:
-        """Hear that a round has ended, with a way to its solutions; return whether to stop."""
+    def end(self, so_far: Callable[[], list[Any]]) -> bool:
+        """Hear that a round has ended, with a way to what it has found; return whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ class Problem:
         objective, least = self.gap.objective, float(gradient.min())
         if self.options.criterion == "gap":
             return self.gap.relative <= self.options.tol
-        constant = float(self.hull.squared_norms(diagonal[:1])[0])
+        constant = float(self.hull.squared_norms(diagonal)[0])
         radius = (1 + self.options.tol) ** 2 * (constant - objective)
         return constant + objective - 2 * least <= radius
 
@@ -198,16 +197,20 @@ class Problem:
         alpha, margins = np.concatenate([alpha, np.zeros(len(added))]), np.concatenate([margins, new_margins])
         part = self._choose_part(core, alpha, margins, self.block_size(rows))
         if part is not None:
-            block = rows.block(core[part], core[part])
+            block = self._values(rows, core[part], core[part])
         elif block is None:
-            block = rows.block(core, core)
+            block = self._values(rows, core, core)
         elif len(added):
             smaller, block = block, np.empty((len(core), len(core)), dtype=rows.dtype)
             block[:old, :old] = smaller
-            block[old:] = rows.block(added, core)
+            block[old:] = self._values(rows, added, core)
             block[:old, old:] = block[old:, :old].T
         # together, so that an interrupt finds them of one length
         self.core, self.alpha, self.margins, self.block, self.part = core, alpha, margins, block, part
+
+    def _values(self, rows: KernelRows, left: Integer, right: Integer) -> Float:
+        """Return kernel values, without the directions that the hull leaves out."""
+        return self.hull.deflate(rows.block(left, right), left, right)
 
     def block_size(self, rows: KernelRows) -> int:
         """Return how many patterns a kernel block may hold."""
@@ -243,7 +246,8 @@ class Problem:
         """Solve on the core set, or on the part of it that is chosen, from where it stands."""
         assert self.block is not None
         part: Integer | slice = slice(None) if self.part is None else self.part
-        hull, diagonal = self.hull.restrict(self.core[part]), rows.diagonal[self.core[part]]
+        hull = self.hull.restrict(self.core[part])
+        diagonal = hull.diagonal(rows.diagonal[self.core[part]])
         alpha, margins = self.alpha[part], self.margins[part]
         rest = 0.0 if self.part is None else float(self.alpha @ self.margins - alpha @ margins)
         if self.part is not None:
