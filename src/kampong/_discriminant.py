@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong import selection
+from kampong._callbacks import with_callbacks
 from kampong._linalg import project
 from kampong._validation import (
     check_choice,
@@ -85,6 +86,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
 
     # Learning.
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows at once, forgetting what was learnt before.
 
@@ -105,7 +107,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         X, y = validate_batch(self, X, y, reset=True)
         self._start(X.shape[1], in_hand=True)
-        weights = self._learn(X, y, sample_weight)
+        weights = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
         self._solve()
@@ -449,6 +451,10 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
                 f"{type(self).__name__}: n_components must be a whole number ≥ 1, 'auto' or None, got {value!r}."
             )
         return int(value)
+
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+        """Learn the rows of `fit`; return the weights that they got."""
+        return self._learn(X, y, sample_weight)
 
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Update the statistics; return the weights that the rows got."""

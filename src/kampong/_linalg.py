@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:
@@ -109,6 +110,14 @@ def blocks(n: int, row_bytes: int, *, target: int = BLOCK_BYTES) -> Iterator[sli
     step = block_rows(row_bytes, target=target)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+
+
+def stack(first: Rows, second: Rows) -> Rows:
+    """Return two sets of rows as one, sparse if either is."""
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.concatenate([first, second])
+    stacked: Rows = sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
+    return stacked
 
 
 def fix_signs(components: Float) -> Float:

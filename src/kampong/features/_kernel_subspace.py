@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from kampong._callbacks import CallbackSupport, FitWatcher, with_callbacks
+from kampong._callbacks import CallbackSupport, FitWatcher
 from kampong._discriminant import DiscriminantSubspace
 from kampong._linalg import block_rows
 from kampong._validation import (
@@ -24,7 +24,6 @@ from kampong._validation import (
     check_number,
     check_weights,
     is_indicator,
-    validate_batch,
 )
 from kampong.checkpoint.parts import (
     kernel_from,
@@ -82,57 +81,6 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     solver = "auto"
     decay = 1.0
     half_life = None
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Place the landmarks and learn from all rows, forgetting what was learnt before.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
-            Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
-            labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
-
-        Returns
-        -------
-        object
-            This estimator.
-        """
-        X, y = validate_batch(self, X, y, reset=True)
-        earlier = getattr(self, "_statistics", None) if self.warm_start else None
-        self._start(X.shape[1], in_hand=True)
-        name, n = type(self).__name__, X.shape[0]
-        check_finite(X, name)
-        weights = check_weights(sample_weight, n)
-        if not weights.any():
-            raise ValueError(f"{name}.fit: all sample weights are zero. Give at least one row a weight.")
-        if isinstance(earlier, KernelScatter) and earlier.basis.landmarks.shape[1] == X.shape[1]:
-            statistics = KernelScatter(earlier.basis)
-        else:
-            statistics = self._placed(X, y, weights)
-        # every part is a sample of all rows, so that what is seen after one has all classes
-        n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
-        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
-        seen = 0
-        for first in range(n_parts):
-            part = slice(first, None, n_parts)
-            watcher.begin()
-            statistics.update(X[part], y[part], weights[part])
-            seen += len(weights[part])
-            if self.verbose:
-                print(f"{name}: {seen} of {n} rows, {statistics.basis.rank} landmarks", flush=True)
-            if watcher.end(lambda: statistics) and seen < n:
-                text = f"{name}.fit: a callback ended it after {seen} of {n} rows."
-                warnings.warn(text, ConvergenceWarning, stacklevel=3)
-                break
-        self._statistics = statistics
-        self._solve()
-        watcher.finish()
-        return self
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.
@@ -209,9 +157,42 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
             )
         self._wanted()
         self._criterion(None)
-        self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
+        earlier = getattr(self, "_statistics", None)
+        if in_hand and self.warm_start and isinstance(earlier, KernelScatter) and earlier.basis.width == n_features:
+            self._statistics = KernelScatter(earlier.basis)
+        else:
+            self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
         self._results = {}
         self._said = self._rows_gone = False
+
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+        """Place the landmarks and learn all rows, a part after another, with a word to callbacks after each."""
+        name, n = type(self).__name__, X.shape[0]
+        check_finite(X, name)
+        weights = check_weights(sample_weight, n)
+        if not weights.any():
+            return None
+        statistics = self._statistics
+        if not isinstance(statistics, KernelScatter):
+            statistics = self._placed(X, y, weights)
+        # every part is a sample of all rows, so that what is seen after one has all classes
+        n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
+        seen = 0
+        for first in range(n_parts):
+            part = slice(first, None, n_parts)
+            watcher.begin()
+            statistics.update(X[part], y[part], weights[part])
+            seen += len(weights[part])
+            if self.verbose:
+                print(f"{name}: {seen} of {n} rows, {statistics.basis.rank} landmarks", flush=True)
+            if watcher.end(lambda: statistics) and seen < n:
+                text = f"{name}.fit: a callback ended it after {seen} of {n} rows."
+                warnings.warn(text, ConvergenceWarning, stacklevel=4)
+                break
+        self._statistics = statistics
+        watcher.finish()
+        return None
 
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         if not isinstance(self._statistics, KernelScatter):

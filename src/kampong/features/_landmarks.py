@@ -82,6 +82,11 @@ class LandmarkBasis:
         """Return the number of landmarks kept, which is the width of the kernel values."""
         return len(self.root)
 
+    @property
+    def width(self) -> int:
+        """Return the number of features of a landmark."""
+        return int(self.landmarks.shape[1])
+
     def points(self, dtype: np.dtype[Any]) -> Points:
         """Return the landmarks as the kernel reads them, in the precision of the rows they will meet."""
         if dtype not in self._points:
@@ -207,7 +212,7 @@ class KernelScatter(ClassScatter):
         KernelScatter
             This object.
         """
-        X = check_rows(X, self.basis.landmarks.shape[1])
+        X = check_rows(X, self.basis.width)
         check_finite(X, type(self).__name__)
         n = X.shape[0]
         weights = check_weights(sample_weight, n)

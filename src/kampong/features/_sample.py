@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
+
+from kampong._linalg import mix, stack
 
 if TYPE_CHECKING:
     from kampong._linalg import Float, Integer, Rows
@@ -28,7 +29,7 @@ class RowSample:
     """
 
     def __init__(self, X: Rows, codes: Integer, numbers: Integer) -> None:
-        keys = _keys(numbers)
+        keys = mix(numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
         order = np.lexsort((keys, codes))
         first = np.searchsorted(codes[order], codes[order])
         kept = np.sort(order[np.arange(len(order)) - first < SAMPLE_ROWS])
@@ -38,22 +39,6 @@ class RowSample:
         """Return the sample of two parts of a stream."""
         codes, numbers = np.concatenate([self.codes, other.codes]), np.concatenate([self.numbers, other.numbers])
         return RowSample(stack(self.X, other.X), codes, numbers)
-
-
-def _keys(numbers: Integer) -> Integer:
-    """Mix the bits of row numbers (splitmix64)."""
-    keys = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(keys ^ (keys >> np.uint64(31)))
-
-
-def stack(first: Rows, second: Rows) -> Rows:
-    """Return two sets of rows as one, sparse if either is."""
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-        return np.concatenate([first, second])
-    stacked: Rows = sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
-    return stacked
 
 
 def class_means(values: Float, codes: Integer, n_classes: int) -> Float:

@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._callbacks import with_callbacks
+from kampong._linalg import stack
 from kampong._validation import check_choice, check_number, validate_rows
 from kampong.features._margin_features import MarginFeatures
-from kampong.features._sample import RowSample, class_means, stack
+from kampong.features._sample import RowSample, class_means
 from kampong.heads import class_head
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from kampong._callbacks import FitWatcher, with_callbacks
+from kampong._linalg import stack
 from kampong._validation import check_choice, check_number
 from kampong.margin._base import MarginClassifier
 from kampong.margin.core_set import Solution, solve
@@ -92,7 +92,7 @@ class OverClassifier(MarginClassifier):
         start = None
         if not first:
             n_new = X.shape[0]
-            X = _stack(self.support_vectors_, X)
+            X = stack(self.support_vectors_, X)
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
             start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
@@ -262,11 +262,3 @@ def _feasible(start: list[Float], hulls: list[Hull]) -> list[Float] | None:
             return None
         points.append(point)
     return points
-
-
-def _stack(first: Rows, second: Rows) -> Rows:
-    """Return two sets of rows as one, sparse if either is."""
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-        return np.concatenate([first, second])
-    stacked: Rows = sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
-    return stacked
