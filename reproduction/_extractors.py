@@ -25,10 +25,10 @@ from kampong.features.mmda import MaximumMarginDiscriminant
 if TYPE_CHECKING:
     from reproduction._sets import Split
 
-SAMPLED = 3500
-"""Rows that kernel PCA sees where there are more than 7,500."""
-EXACT_ROWS = 7500
-"""The whole quadratic program is solved up to so many rows."""
+SAMPLED, SAMPLED_PAST = 3500, 7500
+"""Rows that kernel PCA sees, where there are more than the second figure."""
+EXACT_ROWS = 16_000
+"""The whole quadratic program is solved up to so many rows, letter's: its kernel matrix takes 1 GiB."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class _Sampled:
         self.model = model
 
     def fit_transform(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if len(X) > EXACT_ROWS:
+        if len(X) > SAMPLED_PAST:
             self.model.fit(X[np.random.default_rng(0).permutation(len(X))[:SAMPLED]])
         else:
             self.model.fit(X)

@@ -37,7 +37,7 @@ SourcePath = Annotated[
     str, typer.Argument(help="A file, a folder of Parquet files, or - for stdin.", show_default=False)
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
-Format = Annotated[str, typer.Option(help="csv, tsv, jsonl, libsvm, parquet, arrow, or auto.")]
+Format = Annotated[str, typer.Option("--format", help="csv, tsv, jsonl, libsvm, parquet, arrow, or auto.")]
 Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without, columns are named 1, 2, …")]
 Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
@@ -124,7 +124,7 @@ def learn(
     hash_width: Annotated[
         int, typer.Option(help="Columns for hashed words.", show_default="2^18, or 2^10 without text")
     ] = 0,
-    format: Format = "auto",  # noqa: A002
+    file_format: Format = "auto",
     header: Header = True,
     delimiter: Delimiter = "",
     max_features: MaxFeatures = 0,
@@ -155,7 +155,7 @@ def learn(
     model_of_options = estimator(method, components, epsilon, ridge, half_life, seed)
     layout = Layout(
         label=label,
-        format=format,
+        format=file_format,
         header=header,
         delimiter=separator(delimiter),
         text=tuple(text or ()),
@@ -215,7 +215,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add the probability of the class.")] = False,
     label: Annotated[str | None, typer.Option(help="A column to ignore, where the model names none.")] = None,
     drop: Drop = None,
-    format: Format = "auto",  # noqa: A002
+    file_format: Format = "auto",
     header: Header = True,
     delimiter: Delimiter = "",
     max_features: MaxFeatures = 0,
@@ -226,7 +226,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
-    layout = _apply_layout(label, drop, format, header, delimiter, max_features, zero_based, max_record_bytes)
+    layout = _apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
     _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities)
 
 
@@ -241,7 +241,7 @@ def project(
     out: Out = "-",
     label: Annotated[str | None, typer.Option(help="A column to ignore, where the model names none.")] = None,
     drop: Drop = None,
-    format: Format = "auto",  # noqa: A002
+    file_format: Format = "auto",
     header: Header = True,
     delimiter: Delimiter = "",
     max_features: MaxFeatures = 0,
@@ -252,7 +252,7 @@ def project(
     quiet: Quiet = False,
 ) -> None:
     """Project the records of a source on the directions of a model."""
-    layout = _apply_layout(label, drop, format, header, delimiter, max_features, zero_based, max_record_bytes)
+    layout = _apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
     _apply("project", source, model, out, layout, dead_letters, strict, quiet, False)
 
 
@@ -311,7 +311,7 @@ def demo(
 def _apply_layout(
     label: str | None,
     drop: list[str] | None,
-    format: str,  # noqa: A002
+    file_format: str,
     header: bool,
     delimiter: str,
     max_features: int,
@@ -325,7 +325,7 @@ def _apply_layout(
     return checked(
         Layout(
             label=label,
-            format=format,
+            format=file_format,
             header=header,
             delimiter=separator(delimiter),
             drop=tuple(drop or ()),

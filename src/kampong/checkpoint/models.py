@@ -246,10 +246,9 @@ def _class(name: str) -> Any:
 
 def _kinds(kind: type) -> dict[str, set[str]]:
     """Return what each parameter of a constructor may be: a text, a number, nothing, or anything plain."""
-    hints = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
     found = {}
-    for name in list(inspect.signature(kind).parameters):
-        hint = hints.get(name, Any)
+    for name, parameter in inspect.signature(kind, eval_str=True).parameters.items():
+        hint = parameter.annotation
         options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         found[name] = set().union(*(_kind_of_hint(option) for option in options))
     return found

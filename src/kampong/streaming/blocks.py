@@ -13,7 +13,6 @@ import os
 import time
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kampong.streaming.errors import ResumeError, SourceError
@@ -75,7 +74,7 @@ class Block:
 def open_bytes(path: str) -> tuple[Any, str, Any]:
     """Open a file, or stdin for "-"; return it decompressed, how it was compressed, and the file itself to close."""
     try:
-        raw: Any = io.FileIO(0, closefd=False) if path == "-" else Path(path).open("rb", buffering=0)  # noqa: SIM115
+        raw: Any = io.FileIO(0, closefd=False) if path == "-" else io.FileIO(path)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
     if path != "-" and raw.seekable():

@@ -42,14 +42,14 @@ def columns_of(line: bytes, delimiter: str, header: bool, source: str) -> list[s
     return names if header else [str(i + 1) for i in range(len(names))]
 
 
-def describe(layout: Layout, format: str, columns: Sequence[str], block: Block, source: str, classes: Any) -> Schema:  # noqa: A002
+def describe(layout: Layout, name: str, columns: Sequence[str], block: Block, source: str, classes: Any) -> Schema:
     """Return the schema from the records of a first block."""
-    delimiter = layout.delimiter or ("\t" if format == "tsv" else ",")
+    delimiter = layout.delimiter or ("\t" if name == "tsv" else ",")
     lines = [line.decode("utf-8", "replace").rstrip("\r") for line in block.data.split(b"\n")[:FIRST]]
     rows = [next(csv.reader([line.translate(UNREADABLE)], delimiter=delimiter), []) for line in lines if line]
     rows = [row for row in rows if len(row) == len(columns)]
     values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
-    return infer(layout, format, columns, values, source, classes)
+    return infer(layout, name, columns, values, source, classes)
 
 
 def parse(schema: Schema, block: Block) -> Batch:

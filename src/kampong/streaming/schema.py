@@ -143,7 +143,7 @@ def check_columns(columns: Sequence[str], source: str) -> None:
 
 def infer(
     layout: Layout,
-    format: str,  # noqa: A002
+    name: str,
     columns: Sequence[str],
     values: Mapping[str, Sequence[Any]],
     source: str,
@@ -157,7 +157,7 @@ def infer(
     ----------
     layout : Layout
         What the user says.
-    format : str
+    name : str
         The format of the source.
     columns : sequence of str
         All columns.
@@ -192,14 +192,14 @@ def infer(
     hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if texts or categories else 0
     kind = label_kind(values[layout.label] if layout.label else (), classes, typed)
     return Schema(
-        format=format,
+        format=name,
         columns=tuple(columns),
         numbers=numbers,
         categories=categories,
         texts=texts,
         label=layout.label,
         label_kind=kind,
-        delimiter=layout.delimiter or ("\t" if format == "tsv" else ","),
+        delimiter=layout.delimiter or ("\t" if name == "tsv" else ","),
         hash_width=hashed,
         width=len(numbers) + hashed,
         sparse=bool(hashed) or _mostly_zero(numbers, values),

@@ -57,10 +57,10 @@ class Slice:
 class Tables:
     """The rows of Parquet or Arrow files, from a place on."""
 
-    def __init__(self, path: str, format: str, *, place: TablePlace | None = None) -> None:  # noqa: A002
-        self.path, self.format = path, format
+    def __init__(self, path: str, name: str, *, place: TablePlace | None = None) -> None:
+        self.path, self.format = path, name
         self.place = place or TablePlace()
-        self._files = _files(path, format)
+        self._files = _files(path)
         self._seen = (-1, "")
         touched = self._files[: self.place.file + (self.place.in_file > 0)]
         if self.place.witness and _witness(touched, path) != self.place.witness:
@@ -123,12 +123,12 @@ class Tables:
             raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {error}") from None
 
 
-def describe(layout: Layout, format: str, part: Slice, source: str, classes: Any) -> Schema:  # noqa: A002
+def describe(layout: Layout, name: str, part: Slice, source: str, classes: Any) -> Schema:
     """Return the schema from the first rows."""
     table = part.table.slice(0, FIRST)
     names = list(table.schema.names)
     values = {name: _examples(table.column(i)) for i, name in enumerate(names)}
-    return infer(layout, format, names, values, source, classes, typed=True)
+    return infer(layout, name, names, values, source, classes, typed=True)
 
 
 def parse(schema: Schema, part: Slice) -> Batch:
@@ -195,7 +195,7 @@ def _arrow_batches(path: Any) -> Iterator[Any]:
         yield from pa.ipc.open_stream(raw)
 
 
-def _files(path: str, format: str) -> list[Any]:  # noqa: A002
+def _files(path: str) -> list[Any]:
     if path == "-":
         return ["-"]
     folder = Path(path)
