@@ -3,10 +3,16 @@
 from itertools import pairwise
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def at_most(examples):
+    """Return how many examples a slow law takes: so many, or the number asked for with KAMPONG_EXAMPLES if smaller."""
+    return min(examples, settings.default.max_examples)
 
 
 def problem(seed, *, classes=3, rows=40, features=5):

@@ -23,6 +23,22 @@ def write_points(path, rows=1500, *, seed=0, bad=0.0, integers=False):
     return good, spoilt
 
 
+def points_of_many_sizes():
+    """Return rows whose numbers need all their digits, and labels of which one needs quotes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)) * 10.0 ** rng.integers(-6, 7, size=(3000, 4))
+    return X, rng.choice(["a", "b c", "d,e"], size=3000)
+
+
+def write_csv(path, X, y, *, delimiter=",", header=True, opener=open):
+    """Write rows and their labels, quoted where they need it; repr() brings every bit back."""
+    names = delimiter.join([f"x{j}" for j in range(X.shape[1])] + ["label"]) + "\n"
+    with opener(path, "wt") as file:
+        file.write(names if header else "")
+        for row, label in zip(X.tolist(), y, strict=True):
+            file.write(delimiter.join([*map(repr, row), f'"{label}"' if delimiter in label else label]) + "\n")
+
+
 def without_clock(path):
     """Return the facts and arrays of a model file as bytes, all but the seconds that each batch took."""
     arrays, facts = read(path)

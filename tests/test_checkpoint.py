@@ -29,7 +29,7 @@ from kampong import (
     SupervisedKampongMeasure,
 )
 from kampong.checkpoint import CheckpointError, load, models, pack, read, save, unpack, write
-from problems import cut, problem, seeds
+from problems import at_most, cut, problem, seeds
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::kampong.CriterionWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -163,7 +163,7 @@ def test_an_unfitted_model_keeps_its_parameters(path, name):
     assert sorted(vars(model)) == sorted(vars(FITS[name]))
 
 
-@settings(max_examples=6)
+@settings(max_examples=at_most(6))
 @pytest.mark.parametrize("name", FITS)
 @given(seed=seeds, rows=st.sampled_from(sorted(ROWS)), labels=st.sampled_from(sorted(LABELS)), read=st.booleans())
 def test_a_fitted_model_comes_back(path, name, seed, rows, labels, read):
@@ -185,7 +185,7 @@ def learn(model, X, y, weights, classes):
     return model.partial_fit(X, y, classes, sample_weight=weights)
 
 
-@settings(max_examples=8)
+@settings(max_examples=at_most(8))
 @pytest.mark.parametrize("name", STREAMS)
 @given(
     seed=seeds,
@@ -226,7 +226,7 @@ def test_a_stream_goes_on_as_if_nothing_had_happened(path, name, seed, rows, lab
 
 
 @given(seed=seeds, read=st.booleans())
-@settings(max_examples=8)
+@settings(max_examples=at_most(8))
 def test_rows_with_several_labels_come_back(path, seed, read):
     rng = np.random.default_rng(seed)
     X, codes = problem(seed)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import warnings
 
 import numpy as np
@@ -21,6 +22,7 @@ from kampong import (
     MaxMinOverClassifier,
 )
 from kampong.checkpoint import CheckpointError, load, pack, read, unpack, write
+from problems import at_most
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::kampong.CriterionWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -30,8 +32,9 @@ X, Y = load_iris(return_X_y=True)
 WORDS = np.array(["setosa", "versicolor", "virginica"])
 
 
-def small(kind):
-    """Return a small fitted model, as arrays and facts."""
+@functools.cache
+def packed(kind):
+    """Fit a small model once; return its arrays and facts."""
     made = {
         "scatter": lambda: MarginSubspace(epsilon=0.1).fit(X, Y),
         "sample": lambda: MarginSubspace(epsilon=0.1, solver="reservoir", reservoir_bytes=9000).partial_fit(
@@ -45,7 +48,12 @@ def small(kind):
         "support": lambda: MaxMinOverClassifier(walk="paper", max_iter=50).fit(sparse.csr_array(X), WORDS[Y]),
         "core": lambda: CoreVectorClassifier().fit(X, Y),
     }
-    arrays, facts = pack(made[kind]())
+    return pack(made[kind]())
+
+
+def small(kind):
+    """Return a small fitted model, as arrays and facts that may be changed."""
+    arrays, facts = packed(kind)
     return {name: array.copy() for name, array in arrays.items()}, copy.deepcopy(facts)
 
 
@@ -223,7 +231,7 @@ PLAIN = st.sampled_from([None, True, False, -1, 0, 1, 7, 2**40, 2**70, 0.5, -1e3
 @pytest.mark.parametrize(
     "kind", ["scatter", "sample", "both", "resolvent", "recursion", "information", "support", "core"]
 )
-@settings(max_examples=40)
+@settings(max_examples=at_most(40))
 @given(data=st.data())
 def test_random_lies_are_refused_or_do_no_harm(kind, data):
     arrays, facts = small(kind)

@@ -15,6 +15,7 @@ from kampong.kernels import Kernel
 from kampong.margin.hull import Hull, longest, walk
 from kampong.margin.kernel_rows import KernelRows
 from kampong.margin.steps import pairwise
+from problems import at_most
 
 
 def whole_numbers(seed, n=30, d=3):
@@ -128,7 +129,7 @@ def test_soft_walk_leaves_the_reduced_hull_and_its_gap_is_honest():
     assert math.sqrt(end.gap.objective) >= distance * (1 - 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most(60), deadline=None)
 @given(seed=st.integers(0, 10**6), split=st.booleans(), ridge=st.sampled_from([0.0, 0.5]), kind=st.booleans())
 def test_pairwise_steps_find_the_nearest_point(seed, split, ridge, kind):
     rng = np.random.default_rng(seed)
@@ -153,7 +154,7 @@ def test_pairwise_steps_find_the_nearest_point(seed, split, ridge, kind):
     assert gap.objective - gap.bound <= difference + 1e-12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most(60), deadline=None)
 @given(seed=st.integers(0, 10**6), split=st.booleans(), capped=st.booleans())
 def test_the_gap_is_that_of_the_linear_program_and_bounds_the_distance(seed, split, capped):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference
 from kampong.datasets import sparse_text
 from kampong.features import InformationGain
+from problems import at_most
 
 
 @parametrize_with_checks([InformationGain(), InformationGain(1)])
@@ -48,7 +49,7 @@ def test_wide_sparse_text_agrees_with_the_peer():
     np.testing.assert_array_equal(model.transform(X).toarray(), X[:, chosen].toarray())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=at_most(40), deadline=None)
 @given(
     cut=st.integers(1, 59),
     seed=st.integers(0, 2**16),

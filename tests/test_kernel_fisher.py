@@ -18,6 +18,7 @@ from kampong.checkpoint.models import pack, unpack
 from kampong.features._landmarks import KernelScatter, LandmarkBasis, bytes_needed, draw_rows, most_landmarks
 from kampong.features.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
 from kampong.kernels import Kernel
+from problems import at_most
 
 
 def wine():
@@ -131,7 +132,7 @@ def test_statistics_are_those_of_the_whitened_kernel_values():
         _ = statistics.squares
 
 
-@settings(max_examples=15)
+@settings(max_examples=at_most(15))
 @given(cuts=st.lists(st.integers(1, 177), max_size=4), seed=st.integers(0, 100), order=st.permutations(range(3)))
 def test_batches_order_and_merges_do_not_matter(cuts, seed, order):
     X, y = wine()

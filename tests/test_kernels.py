@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from kampong.kernels import Kernel, kernel_scores, make_kernel
 from kampong.margin.kernel_rows import KernelRows
+from problems import at_most
 
 CASES = [
     ("linear", "linear", {}),
@@ -95,7 +96,7 @@ def test_huge_features(X):
         build("rbf", X * 1e200, gamma="mean")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=at_most(40), deadline=None)
 @given(seed=st.integers(0, 10**6), capacity=st.integers(1, 700), keep=st.booleans())
 def test_any_budget_any_order_gives_the_same_products(seed, capacity, keep):
     rng = np.random.default_rng(seed)

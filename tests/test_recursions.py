@@ -17,6 +17,7 @@ from kampong import MarginSubspace
 from kampong._linalg import fix_signs
 from kampong.datasets import sparse_text
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
+from problems import at_most
 
 DATA = Path(os.environ.get("KAMPONG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -147,7 +148,7 @@ def test_full_rows_in_sparse_form_keep_their_digits_far_from_the_origin():
     np.testing.assert_array_equal(stored.components_, dense.components_)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=at_most(25), deadline=None)
 @given(
     cuts=st.lists(st.integers(1, 59), max_size=8),
     seed=st.integers(0, 2**16),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numba
 import numpy as np
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,16 @@ def one_blas_thread() -> Iterator[None]:
         with _blas_lock:
             _blas_users.pop()
             if len(_blas_users) == 1:
+                _release_blas()
                 _blas_users.pop().__exit__(None, None, None)
+
+
+def _release_blas() -> None:
+    """Let this thread lift the limit that another one set: the last user to leave need not be the first that came."""
+    controller: Any = OpenBLASController
+    release = getattr(controller, "clear_controlling_thread", None)
+    if release is not None:  # threadpoolctl 3.8 and later
+        release(force=True)
 
 
 def split(n: int, parts: int) -> list[tuple[int, int]]:

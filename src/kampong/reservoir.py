@@ -7,13 +7,14 @@ and the seed; neither batches nor reads leave a trace.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy import sparse
 
 from kampong._linalg import blocks, compiled, mix
+from kampong._ragged import Drawn, Ragged, copy_rows, flat_rows
 from kampong._validation import Members, check_rows, check_weights
 from kampong.rows import Sample, within_times
 from kampong.statistics import ClassMeans, ClassScatter
@@ -267,7 +268,7 @@ class ClassReservoir(ClassMeans):
             return
         is_sparse = not isinstance(X, np.ndarray)
         if is_sparse == self._sparse and (is_sparse or cast("Float", X).flags.c_contiguous):
-            self._add(_flat(X, found, drawn))
+            self._add(flat_rows(X, found, drawn))
             return
         for part in blocks(len(found), 8 * self.n_features):
             block: Any = X[found[part]]
@@ -275,7 +276,7 @@ class ClassReservoir(ClassMeans):
                 block = sparse.csr_array(block)
             else:
                 block = block.toarray() if is_sparse else np.ascontiguousarray(block)
-            self._add(_flat(block, np.arange(block.shape[0]), drawn.part(part)))
+            self._add(flat_rows(block, np.arange(block.shape[0]), drawn.part(part)))
 
     def _add(self, rows: Ragged) -> None:
         """Let rows wait for the next cut, or cut at once where they are too many."""
@@ -325,7 +326,7 @@ class ClassReservoir(ClassMeans):
         start = 0
         for part in parts:
             where = np.flatnonzero((chosen >= start) & (chosen < start + len(part.keys)))
-            _copy(part, chosen[where] - start, where, room)
+            copy_rows(part, chosen[where] - start, where, room)
             start += len(part.keys)
         return room
 
@@ -387,62 +388,6 @@ class SampledScatter(ClassReservoir, ClassScatter):
         return ClassScatter.within_times(self, block)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Rows with their keys, weights on arrival, frames on arrival, and labels `codes[first : first + count]`."""
-
-    keys: Float
-    weights: Float
-    frames: Float
-    label_first: Integer
-    label_count: Integer
-    codes: Integer
-
-    def part(self, rows: Any) -> Self:
-        """Return some of the rows; what they point into stays as it is."""
-        flat = ("codes", "indices", "data")
-        return type(self)(*(value if name in flat else value[rows] for name, value in vars(self).items()))
-
-
-@dataclass(frozen=True)
-class Ragged(Drawn):
-    """Rows of any length, `data[first : first + count]` each; without `indices` they are dense."""
-
-    first: Integer
-    count: Integer
-    indices: Integer
-    data: Float
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of all arrays."""
-        return sum(array.nbytes for array in vars(self).values())
-
-    def append_to(self, room: Ragged, used: tuple[int, int, int]) -> None:
-        """Copy all rows behind the rows, entries and labels already there."""
-        arguments = (*vars(self).values(), *vars(room).values(), *used)
-        _append(*arguments)
-
-
-def _flat(X: Rows, found: Integer, drawn: Drawn) -> Ragged:
-    """Return rows of X as ragged ones, without a copy."""
-    if isinstance(X, np.ndarray):
-        first, count = found * X.shape[1], np.full(len(found), X.shape[1], dtype=np.int64)
-        return Ragged(**vars(drawn), first=first, count=count, indices=np.empty(0, dtype=np.int32), data=X.reshape(-1))
-    first = X.indptr[found].astype(np.int64)
-    return Ragged(**vars(drawn), first=first, count=X.indptr[found + 1] - first, indices=X.indices, data=X.data)
-
-
-def _copy(rows: Ragged, chosen: Integer, where: Integer, room: Ragged) -> None:
-    """Copy chosen rows to the places made for them."""
-    for name in ("keys", "weights", "frames"):
-        getattr(room, name)[where] = getattr(rows, name)[chosen]
-    _move(rows.data, rows.first[chosen], room.data, room.first[where], room.count[where])
-    if len(room.indices):
-        _move(rows.indices, rows.first[chosen], room.indices, room.first[where], room.count[where])
-    _move(rows.codes, rows.label_first[chosen], room.codes, room.label_first[where], room.label_count[where])
-
-
 def _whole(name: str, value: Any, low: int, high: int, meaning: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= int(value) <= high:
         raise ValueError(f"ClassReservoir: {name} must be an integer of at least {low}, got {value!r}. {meaning}")
@@ -465,52 +410,3 @@ def _draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float
                 found[count], keys[count] = i, key
                 count += 1
     return count
-
-
-@compiled
-def _move(source: np.ndarray, first: Integer, target: np.ndarray, to: Integer, count: Integer) -> None:
-    for i in range(len(first)):
-        for j in range(count[i]):
-            target[to[i] + j] = source[first[i] + j]
-
-
-@compiled
-def _append(
-    keys: Float,
-    weights: Float,
-    frames: Float,
-    label_first: Integer,
-    label_count: Integer,
-    codes: Integer,
-    first: Integer,
-    count: Integer,
-    indices: Integer,
-    data: Float,
-    room_keys: Float,
-    room_weights: Float,
-    room_frames: Float,
-    room_label_first: Integer,
-    room_label_count: Integer,
-    room_codes: Integer,
-    room_first: Integer,
-    room_count: Integer,
-    room_indices: Integer,
-    room_data: Float,
-    n: int,
-    entries: int,
-    labels: int,
-) -> None:
-    """Copy rows behind the n rows of a room: one call, for streams that come row by row."""
-    for i in range(len(keys)):
-        room_keys[n + i], room_weights[n + i], room_frames[n + i] = keys[i], weights[i], frames[i]
-        room_first[n + i], room_count[n + i] = entries, count[i]
-        room_label_first[n + i], room_label_count[n + i] = labels, label_count[i]
-        for j in range(count[i]):
-            room_data[entries + j] = data[first[i] + j]
-        if len(room_indices):
-            for j in range(count[i]):
-                room_indices[entries + j] = indices[first[i] + j]
-        for j in range(label_count[i]):
-            room_codes[labels + j] = codes[label_first[i] + j]
-        entries += count[i]
-        labels += label_count[i]

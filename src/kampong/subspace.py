@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._discriminant import DiscriminantSubspace, _below
+from kampong._discriminant import DiscriminantSubspace
+from kampong._fitted import below
 from kampong._validation import check_number
 from kampong.criterion import FisherCriterion, MarginCriterion
 from kampong.reservoir import BUDGET
@@ -516,7 +517,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         return 1.0 + 2.0 * self.epsilon_
 
     def _admit(self, ratio: float) -> str:
-        return f"a={2 * _below(ratio) + 1:g}"
+        return f"a={2 * below(ratio) + 1:g}"
 
 
 class FisherDiscriminant(DiscriminantSubspace):

@@ -15,7 +15,9 @@ from scipy import linalg, sparse
 from kampong._linalg import blocks, one_blas_thread, run, split
 from kampong._validation import check_finite, check_indicator, check_labels, check_rows, check_weights, is_indicator
 from kampong.kernels import TILE_BYTES, Kernel
-from kampong.statistics import ClassScatter, _check_factor, _mirror
+from kampong.statistics import ClassScatter
+from kampong.statistics.means import check_factor
+from kampong.statistics.scatter import mirror
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -216,7 +218,7 @@ class KernelScatter(ClassScatter):
         check_finite(X, type(self).__name__)
         n = X.shape[0]
         weights = check_weights(sample_weight, n)
-        _check_factor(decay)
+        check_factor(decay)
         if is_indicator(y):
             y = check_indicator(y, n)
         else:  # a label of the last block must not be refused after the first was learnt
@@ -292,7 +294,7 @@ class KernelScatter(ClassScatter):
             # two triangular solves: LAPACK's routine for both at once took nine times as long
             half = self.basis.coordinates(super().within_scatter())
             self._turned = self.basis.coordinates(np.ascontiguousarray(half.T))
-            _mirror(self._turned)
+            mirror(self._turned)
             diagonal = self._turned.diagonal()
             np.fill_diagonal(self._turned, np.maximum(diagonal, 0.0))  # rounding may leave less
         return self._turned

@@ -75,8 +75,8 @@ class Scorer:
         with warnings.catch_warnings():
             # Early directions need not raise the criterion; what the stream ends with is for its reader to judge.
             warnings.simplefilter("ignore", CriterionWarning)
-            components, head = model.components_, model._head()
-        criterion = model._criterion(model._statistics)
+            components = model.components_
+            head, criterion = model.in_use()
         epsilon = float(criterion.epsilon) if isinstance(criterion, MarginCriterion) else None
         centres = (model.class_means_ - model.mean_) @ components.T
         return cls(

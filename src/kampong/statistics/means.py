@@ -1,0 +1,351 @@
+"""ClassMeans: weighted count, mean and squared distances of every class; what every other statistic builds on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from kampong._validation import (
+    LabelIndex,
+    Members,
+    check_finite,
+    check_indicator,
+    check_labels,
+    check_rows,
+    check_weights,
+    is_indicator,
+    members_of,
+    memberships_of,
+    raise_not_finite,
+)
+from kampong.statistics._batch import Batch, all_finite, few_dense, learn_rows, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kampong._linalg import Float, Rows
+    from kampong._validation import Label
+
+FEW = 8
+"""A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
+
+
+class ClassMeans:
+    """Weighted count, mean and within-class sum of squared distances of every class: O(K·d) memory.
+
+    Enough for the criterion S_b (ε = 0), at O(non-zeros) a row.
+
+    Parameters
+    ----------
+    n_features : int
+        The width of the rows.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows of positive weight seen, whatever their weight and age.
+    multilabel : bool or None
+        Whether the targets are indicator matrices; None before the first batch.
+
+    See Also
+    --------
+    ClassScatter : Holds the d × d within-class scatter too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> means = ClassMeans(2).update(np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0]]), ["a", "a", "b"])
+    >>> means.counts.tolist(), means.means[0].tolist()
+    ([2.0, 1.0], [1.0, 1.0])
+    """
+
+    holds_within: ClassVar[bool] = False
+    """Whether `within_times` can answer."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = int(n_features)
+        self.n_samples = 0
+        self.multilabel: bool | None = None
+        self._index = LabelIndex()
+        self._counts: Float = np.zeros(0)
+        self._means: Float = np.zeros((0, self.n_features))
+        self._squares: Float = np.zeros(0)
+        self._row_weight = 0.0
+        self._row_mean: Float = np.zeros(0)
+
+    # What a solver reads, all of it in the sorted order of the labels.
+
+    @property
+    def classes(self) -> np.ndarray:
+        """Return the labels, sorted."""
+        return self._index.sorted
+
+    @property
+    def n_classes(self) -> int:
+        """Return the number of classes, declared ones included."""
+        return len(self._index)
+
+    @property
+    def counts(self) -> Float:
+        """Return the weight of each class; 0 for a class declared but not seen."""
+        return self._counts[self._index.order]
+
+    @property
+    def means(self) -> Float:
+        """Return the mean of each class, (K, d)."""
+        return self._means[self._index.order]
+
+    @property
+    def squares(self) -> Float:
+        """Return the weighted sum of squared distances from the class mean, for each class."""
+        return self._squares[self._index.order]
+
+    @property
+    def total(self) -> float:
+        """Return the weight of all memberships."""
+        return float(self._counts[: len(self._index)].sum())  # spare room would change the order of the sum
+
+    @property
+    def mean(self) -> Float:
+        """Return the mean of the rows (of the memberships, where a row has several labels)."""
+        n = len(self._index)
+        weights = self._counts[:n]
+        mean: Float = weights @ self._means[:n] / weights.sum()
+        return mean
+
+    @property
+    def within_trace(self) -> float:
+        """Return tr S_w."""
+        return float(self._squares[: len(self._index)].sum()) / self.total
+
+    @property
+    def row_weight(self) -> float:
+        """Return the weight of the rows: less than `total` where rows have several labels."""
+        return self._row_weight if self.multilabel else self.total
+
+    @property
+    def row_mean(self) -> Float:
+        """Return the mean of the rows, each counted once."""
+        return self._row_mean if self.multilabel else self.mean
+
+    def between_factor(self) -> Float:
+        """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
+        counts, means = self.counts, self.means
+        means -= self.mean
+        means *= np.sqrt(counts / counts.sum())[:, None]
+        return means
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block, where it is known."""
+        raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
+
+    # What a stream does.
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
+        """Learn a batch of rows; on an error the state is as before.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, n_features)
+            Dense, or sparse (CSR is read as it is; it is never made dense as a whole).
+        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
+            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
+        sample_weight : array of shape (rows,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+        decay : float
+            First multiply the weights of everything learnt before by this factor in [0, 1].
+
+        Returns
+        -------
+        ClassMeans
+            This object.
+        """
+        X = check_rows(X, self.n_features)
+        weights = check_weights(sample_weight, X.shape[0])
+        check_factor(decay)
+        multilabel = is_indicator(y)
+        if self.multilabel is not None and multilabel != self.multilabel:
+            raise ValueError(
+                "y changed its form during the stream: "
+                + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
+                + " Use one form throughout."
+            )
+        members, new, dtype = self._read_indicator(y, weights) if multilabel else self._read_labels(y, weights)
+        if X.shape[0] <= FEW and not multilabel:
+            rows = X if isinstance(X, np.ndarray) else few_dense(X)
+            if not all_finite(rows):
+                raise_not_finite(X, type(self).__name__)
+            self._accept(new, dtype, decay)
+            parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
+            learn_rows(rows, *parts, self._triangle())
+        else:
+            if multilabel:  # rows without a label count for the mean of the rows, and must be finite too
+                check_finite(X, type(self).__name__)
+            batch = summarise(X, members, type(self).__name__)
+            self._accept(new, dtype, decay)
+            self._spread(X, members, batch, self._absorb(batch))
+        if multilabel:
+            self._absorb_rows(X, members, weights)
+        self.multilabel = multilabel
+        self.n_samples += members.n_rows
+        return self
+
+    def declare(self, classes: Any) -> Self:
+        """Add classes that may come, with weight 0."""
+        labels = np.asarray(classes)
+        if labels.ndim != 1:
+            raise ValueError(f"classes has shape {labels.shape}; give a one-dimensional list of labels.")
+        labels, _, new = check_labels(self._index, labels, len(labels))
+        self._declare(new, labels.dtype)
+        return self
+
+    def merge(self, other: ClassMeans) -> Self:
+        """Return the statistics of both streams together; neither operand changes."""
+        self._check_mergeable(other)
+        result = self._copy()
+        result._declare([x for x in other._index.labels if x not in result._index._codes], other._index.dtype)
+        codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
+        n = len(codes)
+        seen = np.flatnonzero(other._counts[:n])
+        batch = Batch(codes[seen], other._counts[seen], other._means[seen], other._squares[seen])
+        result._join(other, result._absorb(batch))
+        if other.multilabel:
+            result._absorb_row_mean(other._row_weight, other._row_mean)
+        result.multilabel = self.multilabel if self.multilabel is not None else other.multilabel
+        result.n_samples += other.n_samples
+        return result
+
+    def decay(self, factor: float) -> Self:
+        """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
+        check_factor(factor)
+        self._counts *= factor
+        self._squares *= factor
+        self._row_weight *= factor
+        return self
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the whole state as arrays: no objects, nothing to unpickle."""
+        n = len(self._index)
+        labels = np.array(self._index.labels)
+        if n == 0:
+            labels = np.zeros(0)
+        return {
+            "form": np.array([self.n_features, self.n_samples, {None: -1, False: 0, True: 1}[self.multilabel]]),
+            "labels": labels,
+            "label_dtype": np.array("" if self._index.dtype is None else self._index.dtype.str),
+            "counts": self._counts[:n].copy(),
+            "means": self._means[:n].copy(),
+            "squares": self._squares[:n].copy(),
+            "row_weight": np.array(self._row_weight),
+            "row_mean": self._row_mean.copy(),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the statistics that `to_arrays` wrote."""
+        n_features, n_samples, multilabel = (int(v) for v in arrays["form"])
+        result = cls(n_features)
+        result.n_samples = n_samples
+        result.multilabel = {-1: None, 0: False, 1: True}[multilabel]
+        if str(arrays["label_dtype"]):
+            result._declare(arrays["labels"].tolist(), np.dtype(str(arrays["label_dtype"])))
+        result._counts = np.array(arrays["counts"], dtype=np.float64)
+        result._means = np.array(arrays["means"], dtype=np.float64)
+        result._squares = np.array(arrays["squares"], dtype=np.float64)
+        result._row_weight = float(arrays["row_weight"])
+        result._row_mean = np.array(arrays["row_mean"], dtype=np.float64)
+        return result
+
+    # How.
+
+    def _copy(self) -> Self:
+        return type(self).from_arrays(self.to_arrays())
+
+    def _check_mergeable(self, other: ClassMeans) -> None:
+        if type(other) is not type(self):
+            raise TypeError(
+                f"cannot merge {type(self).__name__} with {type(other).__name__}: both streams must keep "
+                "the same statistics."
+            )
+        if other.n_features != self.n_features:
+            raise ValueError(
+                f"cannot merge statistics of {self.n_features} features with statistics of {other.n_features} features."
+            )
+        if None not in (self.multilabel, other.multilabel) and self.multilabel != other.multilabel:
+            raise ValueError("cannot merge statistics of single labels with statistics of indicator matrices.")
+        if self._index.labels and other._index.labels:
+            check_labels(self._index, np.array(other._index.labels), len(other._index))
+
+    def _read_labels(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
+        n_rows = len(weights)
+        rows = None if weights.all() else np.flatnonzero(weights)
+        y = np.asarray(y)
+        if rows is not None and y.shape == (n_rows,):
+            kept, codes, new = check_labels(self._index, y[rows], len(rows))
+            return Members(rows, codes, weights[rows], len(rows)), new, kept.dtype
+        y, codes, new = check_labels(self._index, y, n_rows)
+        return members_of(codes, weights), new, y.dtype
+
+    def _read_indicator(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
+        matrix = check_indicator(y, len(weights))
+        columns = matrix.shape[1]
+        if len(self._index) not in (0, columns):
+            raise ValueError(f"y has {columns} label columns, but {len(self._index)} are expected.")
+        new: list[Label] = [] if len(self._index) else list(range(columns))
+        return memberships_of(matrix, weights), new, np.dtype(np.int64)
+
+    def _declare(self, new: list[Label], dtype: np.dtype[Any] | None) -> None:
+        if dtype is not None:
+            self._index.add(new, dtype)
+        needed, capacity = len(self._index), len(self._counts)
+        if needed > capacity:
+            extra = max(needed, 2 * capacity if capacity else 0) - capacity
+            self._counts = np.concatenate([self._counts, np.zeros(extra)])
+            self._squares = np.concatenate([self._squares, np.zeros(extra)])
+            self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
+
+    def _accept(self, new: list[Label], dtype: np.dtype[Any], decay: float) -> None:
+        self._declare(new, dtype)
+        if decay != 1.0:
+            self.decay(decay)
+
+    def _triangle(self) -> Float:
+        return np.zeros((0, 0))
+
+    def _absorb(self, batch: Batch) -> Float:
+        """Join a summary to the state; return the rows whose squares the join adds to the scatter."""
+        k = batch.classes
+        before = self._counts[k]
+        after = before + batch.counts
+        share = batch.counts / after
+        shift = batch.means - self._means[k]
+        self._means[k] += share[:, None] * shift
+        shift *= np.sqrt(before * share)[:, None]
+        self._squares[k] += batch.squares + np.einsum("kd,kd->k", shift, shift)
+        self._counts[k] = after
+        return shift
+
+    def _spread(self, X: Rows, members: Members, batch: Batch, joined: Float) -> None:
+        """Add a batch to whatever second moments are kept: none here."""
+
+    def _join(self, other: Any, joined: Float) -> None:
+        """Add the other's second moments to ours: none here."""
+
+    def _absorb_rows(self, X: Rows, members: Members, weights: Float) -> None:
+        total = float(weights.sum())
+        if total > 0:
+            self._absorb_row_mean(total, np.asarray(X.T @ weights).ravel() / total)
+
+    def _absorb_row_mean(self, weight: float, mean: Float) -> None:
+        if self._row_weight == 0:
+            self._row_mean = np.zeros(self.n_features)
+        if weight > 0:
+            self._row_weight += weight
+            self._row_mean = self._row_mean + (mean - self._row_mean) * (weight / self._row_weight)
+
+
+def check_factor(factor: float) -> None:
+    """Refuse a factor of decay outside [0, 1]."""
+    if not 0 <= factor <= 1:
+        raise ValueError(f"decay needs a factor in [0, 1], got {factor!r}.")
