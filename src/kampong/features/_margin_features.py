@@ -120,9 +120,9 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             )
         if self.method == "exact" and matrix > self._budget:
             raise ValueError(
-                f"{name}: method='exact' needs the kernel matrix of {n} rows, {matrix:,} bytes and as many again to "
-                f"solve, and cache_size={self.cache_size:g} allows {self._budget:,}. Use method='core', which needs no "
-                f"such matrix, or cache_size={matrix / 2**20:.0f}."
+                f"{name}: method='exact' needs the kernel matrix of {n} rows, {matrix:,} bytes and as many again "
+                f"for each core that solves, and cache_size={self.cache_size:g} allows {self._budget:,}. Use "
+                f"method='core', which needs no such matrix, or cache_size={matrix / 2**20:.0f}."
             )
 
     def _product(self, X: Rows) -> Product | None:
