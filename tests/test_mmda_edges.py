@@ -120,6 +120,9 @@ def test_what_does_not_fit_is_refused_with_its_bytes():
     X, y = problem(0, 600, 2)
     with pytest.raises(ValueError, match=r"kernel matrix of 600 rows, 2,880,000 bytes .* Use method='core'"):
         MaximumMarginDiscriminant(method="exact", cache_size=1).fit(X, y)
+    with pytest.raises(ValueError, match=r"2,508,800 bytes .* or cache_size=3\.$"):
+        MaximumMarginDiscriminant(method="exact", cache_size=1).fit(X[:560], y[:560])
+    MaximumMarginDiscriminant(method="exact", cache_size=3).fit(X[:560], y[:560])
     with pytest.raises(ValueError, match=r"2000 features of 600 rows take 9,600,000 bytes"):
         MaximumMarginDiscriminant(1000, cache_size=1).fit(X, y)
     assert MaximumMarginDiscriminant(cache_size=1).fit(X, y).status_[0] == "converged"

@@ -246,12 +246,12 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         return LandmarkBasis(kernel, self._settle(kernel, X, y, weights, m))
 
     def _check_memory(self, m: int, n_features: int) -> None:
-        needed = bytes_needed(m, n_features)
+        needed, most = bytes_needed(m, n_features), most_landmarks(float(self.memory_bytes), n_features)
         if needed > self.memory_bytes:
+            fewer = f"Ask for at most {most} landmarks, or raise memory_bytes." if most else "Raise memory_bytes."
             raise ValueError(
                 f"{type(self).__name__}: {m} landmarks of {n_features} features need about {needed} bytes "
-                f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. Ask for at most "
-                f"{most_landmarks(float(self.memory_bytes), n_features)} landmarks, or raise memory_bytes."
+                f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
             )
 
     def _kernel(self, X: Rows, weights: Float) -> Kernel:

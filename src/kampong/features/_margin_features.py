@@ -122,7 +122,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             raise ValueError(
                 f"{name}: method='exact' needs the kernel matrix of {n} rows, {matrix:,} bytes and as many again "
                 f"for each core that solves, and cache_size={self.cache_size:g} allows {self._budget:,}. Use "
-                f"method='core', which needs no such matrix, or cache_size={matrix / 2**20:.0f}."
+                f"method='core', which needs no such matrix, or cache_size={-(-matrix // 2**20)}."
             )
 
     def _product(self, X: Rows) -> Product | None:
