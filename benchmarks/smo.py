@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, NuSVC
 
@@ -27,6 +28,7 @@ PROBLEMS = (
     ("usps", "4 or 9", "rbf", 0.05),
 )
 """Set, task, kernel, and ν; without ν the task has a hard margin."""
+BUNDLED = {"iris": load_iris, "wine": load_wine}
 TOL = 0.01
 MOST_STEPS = 50_000
 
@@ -52,10 +54,13 @@ def main(shrink: int = 1) -> None:
 def load(name: str, task: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Return standardised rows in random order and labels of two classes; None where the set is not at hand."""
     path = data_folder() / f"{name}.npz"
-    if not path.exists():
+    if path.exists():
+        with np.load(path, allow_pickle=False) as arrays:
+            X, y = arrays["X"].astype(np.float64), arrays["y"]
+    elif name in BUNDLED:
+        X, y = BUNDLED[name](return_X_y=True)
+    else:
         return None
-    with np.load(path, allow_pickle=False) as arrays:
-        X, y = arrays["X"].astype(np.float64), arrays["y"]
     words = task.split()
     if words[-1] == "not":
         y = (y == int(words[1])).astype(int)

@@ -409,3 +409,27 @@ def test_no_d_by_d_array_for_wide_rows():
     assert peak < 20 * 4 * 200_000 * 8  # a few blocks of class means; d × d would be 320 GB
     with pytest.raises(ValueError, match=r"would keep a 200000 × 200000 matrix \(298.0 GiB\).*Use solver='auto'"):
         MaximumMarginCriterion(solver="scatter").fit(X, y)
+
+
+@quiet
+@pytest.mark.parametrize("ridge", ["rule", "auto"])
+def test_a_class_and_its_columns_fade_with_forgotten_rows_and_leave_no_trace(ridge):
+    rng = np.random.default_rng(0)
+    X, y = problem(0, classes=2, rows=1200, features=2)
+    early = np.arange(1200) < 40
+    y[early] = np.arange(40) % 3
+    alone = np.where(early[:, None], rng.normal(size=(1200, 6)) + 3.0 * (y == 2)[:, None], 0.0)
+    X, batches = np.column_stack([X, alone]), np.split(np.arange(1200), 60)
+    model = FisherDiscriminant(ridge=ridge, half_life=1.0)
+    for batch in batches:
+        model.partial_fit(X[batch], y[batch])
+        assert np.isfinite(model.predict_proba(X)).all()
+    # what is left of them is no more than a number near 2^-1160, if that is one
+    assert model._statistics.within_variances()[2:].max() < 1e-300
+    assert model.class_counts_[2] < 1e-300
+    without = FisherDiscriminant(ridge=model.ridge_, half_life=1.0)
+    for batch in batches:
+        without.partial_fit(X[batch, :2], y[batch])
+    test = problem(1, rows=50, features=2)[0]
+    expected = without.predict_proba(test)
+    np.testing.assert_allclose(model.predict_proba(np.column_stack([test, np.zeros((50, 6))])), expected, atol=1e-6)

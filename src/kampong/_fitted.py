@@ -304,7 +304,8 @@ class FittedSubspace:
             if statistics.holds_within:
                 components = self._solve().components
                 covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
-                covariance += self._head_ridge() * (components @ components.T)
+                scaled = math.sqrt(self._head_ridge()) * components  # a faded column has a huge entry: no squares of it
+                covariance += scaled @ scaled.T
                 return (covariance + covariance.T) / 2
             if "covariance" in self._results:
                 measured: Float = self._results["covariance"]

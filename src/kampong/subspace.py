@@ -661,15 +661,21 @@ class FisherDiscriminant(DiscriminantSubspace):
         return _ridge_rule(statistics)
 
 
+FADED = 1e-30
+"""A variance below this part of the largest one is rounding: its square root is past the digits of a number."""
+
+
 def _ridge_rule(statistics: ClassMeans) -> float:
     """Return d/n times the lower quartile of the within-class variances, or times their mean where only that is known.
 
-    One feature of large units would drown the others in the mean.
+    One feature of large units would drown the others in the mean. A variance that has faded to nothing beside the
+    others, as where a stream forgets the rows that a column varied in, says nothing of them.
     """
     spread = statistics.within_trace
     if spread == 0:  # every class is a single point: any ridge gives the same directions
         spread = float((statistics.between_factor() ** 2).sum())
     elif isinstance(statistics, ClassScatter):
         variances = statistics.within_variances()
-        spread = statistics.n_features * float(np.percentile(variances[variances > 0], 25))
+        live = variances[variances > FADED * variances.max()]
+        spread = statistics.n_features * float(np.percentile(live, 25))
     return spread / statistics.total
