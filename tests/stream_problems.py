@@ -1,6 +1,8 @@
 """What the tests of the stream tool share: sources to learn from, and a model file without its clock."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kampong.checkpoint import read
 from kampong.streaming.history import History
@@ -28,6 +30,18 @@ def points_of_many_sizes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 4)) * 10.0 ** rng.integers(-6, 7, size=(3000, 4))
     return X, rng.choice(["a", "b c", "d,e"], size=3000)
+
+
+def write_tables(folder, X, y):
+    """Write rows and their labels as a Parquet file, a folder of three, and an Arrow file; return them as a table."""
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "label": y})
+    pq.write_table(table, folder / "a.parquet", row_group_size=700)
+    (folder / "folder").mkdir()
+    for i in range(3):
+        pq.write_table(table.slice(1000 * i, 1000), folder / "folder" / f"{i}.parquet")
+    with pa.OSFile(str(folder / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=900)
+    return table
 
 
 def write_csv(path, X, y, *, delimiter=",", header=True, opener=open):

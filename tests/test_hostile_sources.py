@@ -8,11 +8,13 @@ import sys
 
 import pytest
 
-pa = pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
+pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
-from kampong.streaming.schema import Layout  # noqa: E402
-from kampong.streaming.sources import Source  # noqa: E402
+import pyarrow as pa
+
+from kampong.streaming.schema import Layout
+from kampong.streaming.sources import Source
 
 # Reads sources in forked children, so that each has its own clock and peak of memory but nothing to load or compile.
 READER = """

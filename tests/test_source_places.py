@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pa = pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
+pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
-import pyarrow.parquet as pq  # noqa: E402
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from kampong.streaming import blocks  # noqa: E402
-from kampong.streaming.blocks import Blocks  # noqa: E402
-from kampong.streaming.errors import ResumeError  # noqa: E402
-from kampong.streaming.schema import Layout  # noqa: E402
-from kampong.streaming.sources import Source  # noqa: E402
-from stream_problems import points_of_many_sizes, write_csv  # noqa: E402
+from kampong.streaming import blocks
+from kampong.streaming.blocks import Blocks
+from kampong.streaming.errors import ResumeError
+from kampong.streaming.schema import Layout
+from kampong.streaming.sources import Source
+from stream_problems import points_of_many_sizes, write_csv, write_tables
 
 
 @pytest.fixture
@@ -94,15 +95,9 @@ def test_another_source_is_not_resumed(tmp_path, table):
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "folder", "a.arrow"])
 def test_a_source_goes_on_at_any_place(tmp_path, table, name):
     X, y = table
-    arrow = pa.table({**{f"x{j}": X[:, j] for j in range(4)}, "label": y})
     write_csv(tmp_path / "a.csv", X, y)
     write_csv(tmp_path / "a.csv.gz", X, y, opener=gzip.open)
-    pq.write_table(arrow, tmp_path / "a.parquet", row_group_size=700)
-    (tmp_path / "folder").mkdir()
-    for i in range(3):
-        pq.write_table(arrow.slice(1000 * i, 1000), tmp_path / "folder" / f"{i}.parquet")
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, arrow.schema) as writer:
-        writer.write_table(arrow, max_chunksize=900)
+    write_tables(tmp_path, X, y)
     source = Source(str(tmp_path / name), Layout(label="label"))
     stream = source.open()
     batches = list(stream)

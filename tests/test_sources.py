@@ -12,17 +12,18 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction.text import HashingVectorizer
 
-pa = pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
+pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
-import pyarrow.parquet as pq  # noqa: E402
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from kampong.streaming import delimited, libsvm  # noqa: E402
-from kampong.streaming.blocks import Block, Place  # noqa: E402
-from kampong.streaming.errors import ColumnError, SourceError  # noqa: E402
-from kampong.streaming.schema import Layout, Schema  # noqa: E402
-from kampong.streaming.sources import Source  # noqa: E402
-from stream_problems import points_of_many_sizes, write_csv  # noqa: E402
+from kampong.streaming import delimited, libsvm
+from kampong.streaming.blocks import Block, Place
+from kampong.streaming.errors import ColumnError, SourceError
+from kampong.streaming.schema import Layout, Schema
+from kampong.streaming.sources import Source
+from stream_problems import points_of_many_sizes, write_csv, write_tables
 
 
 def read(path, **options):
@@ -46,20 +47,13 @@ def test_every_format_gives_the_same_rows(table, tmp_path):
     write_csv(tmp_path / "a.csv", X, y)
     write_csv(tmp_path / "a.csv.gz", X, y, opener=gzip.open)
     write_csv(tmp_path / "a.tsv", X, y, delimiter="\t")
-    columns = {**{f"x{j}": X[:, j] for j in range(4)}, "label": y}
-    arrow = pa.table(columns)
+    arrow = write_tables(tmp_path, X, y)
     with pa.CompressedOutputStream(str(tmp_path / "a.csv.zst"), "zstd") as file:
         file.write((tmp_path / "a.csv").read_bytes())
     lines = [
         json.dumps({**{f"x{j}": float(v) for j, v in enumerate(row)}, "label": c}) for row, c in zip(X, y, strict=True)
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    pq.write_table(arrow, tmp_path / "a.parquet", row_group_size=700)
-    (tmp_path / "folder").mkdir()
-    for i in range(3):
-        pq.write_table(arrow.slice(1000 * i, 1000), tmp_path / "folder" / f"{i}.parquet")
-    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, arrow.schema) as writer:
-        writer.write_table(arrow, max_chunksize=900)
     with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as file, pa.ipc.new_stream(file, arrow.schema) as writer:
         writer.write_table(arrow, max_chunksize=900)
     names = ["a.csv", "a.csv.gz", "a.csv.zst", "a.tsv", "a.jsonl", "a.parquet", "folder", "a.arrow", "b.arrow"]
