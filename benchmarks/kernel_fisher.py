@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 
 from benchmarks.margin import load
 from benchmarks.measure import exponent, medians, peak_memory
-from kampong.features._kernel_subspace import automatic_ridge
-from kampong.features.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.kernels.subspace import automatic_ridge
 
 SETS = ("optdigits", "pendigits", "satimage", "usps", "letter", "mnist")
 RIDGES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from kampong import FisherDiscriminant
-from kampong.margin import MaxMinOverClassifier
+from kampong.kernels.margin import MaxMinOverClassifier
 from kampong.report import draw_classes
 
 FOLDER = Path(__file__).parent / "pictures"

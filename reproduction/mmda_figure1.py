@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from kampong.features.mmda import MaximumMarginDiscriminant
+from kampong.kernels.mmda import MaximumMarginDiscriminant
 from reproduction._sets import Split, load
 
 
@@ -43,7 +43,7 @@ def _models() -> dict[str, object]:
     # two of three classes: the third is what neither is
     models: dict[str, object] = {"MMDA": MaximumMarginDiscriminant()}
     try:
-        from kampong.features.kernel_fisher import KernelFisherDiscriminant
+        from kampong.kernels.fisher import KernelFisherDiscriminant
     except ImportError:
         return models
     return {"KFD": KernelFisherDiscriminant(), **models}

@@ -6,10 +6,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
-from kampong.features import KernelFisherDiscriminant, KernelMarginSubspace, MaximumMarginDiscriminant
-from kampong.features import _kernel_subspace as kernel_subspace
-from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
-from kampong.margin import problem as problem_module
+from kampong.kernels import KernelFisherDiscriminant, KernelMarginSubspace, MaximumMarginDiscriminant
+from kampong.kernels import subspace as kernel_subspace
+from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
+from kampong.kernels.margin import problem as problem_module
 
 callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
 

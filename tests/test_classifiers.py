@@ -14,8 +14,8 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_margin as reference
-from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier, hull
-from kampong.margin import problem as problem_module
+from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier, hull
+from kampong.kernels.margin import problem as problem_module
 
 BOTH = [MinOverClassifier, MaxMinOverClassifier]
 

@@ -8,12 +8,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import reference_margin as reference
-from kampong.kernels import Kernel
-from kampong.margin import problem as problem_module
-from kampong.margin.core_set import solve
-from kampong.margin.hull import Hull
-from kampong.margin.kernel_rows import KernelRows
-from kampong.margin.problem import Options
+from kampong.kernels.functions import Kernel
+from kampong.kernels.margin import problem as problem_module
+from kampong.kernels.margin.core_set import solve
+from kampong.kernels.margin.hull import Hull
+from kampong.kernels.margin.kernel_rows import KernelRows
+from kampong.kernels.margin.problem import Options
 
 
 def problem(seed=0, n=300, C=10.0):

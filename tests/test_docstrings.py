@@ -8,7 +8,7 @@ import kampong
 import kampong.datasets
 import kampong.report
 import kampong.streaming
-from kampong._discriminant import DiscriminantSubspace
+from kampong.subspace.base import DiscriminantSubspace
 
 validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is a tool of `make check`").validate
 

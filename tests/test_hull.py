@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 from sklearn.datasets import make_classification
 
 import reference_margin as reference
-from kampong.kernels import Kernel
-from kampong.margin.hull import Hull, longest, walk
-from kampong.margin.kernel_rows import KernelRows
-from kampong.margin.steps import pairwise
+from kampong.kernels.functions import Kernel
+from kampong.kernels.margin.hull import Hull, longest, walk
+from kampong.kernels.margin.kernel_rows import KernelRows
+from kampong.kernels.margin.steps import pairwise
 from problems import at_most
 
 

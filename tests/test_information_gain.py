@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from kampong.datasets import sparse_text
-from kampong.features import InformationGain
+from kampong.selectors import InformationGain
 from problems import at_most
 
 

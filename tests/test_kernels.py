@@ -8,8 +8,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from kampong.kernels import Kernel, kernel_scores, make_kernel
-from kampong.margin.kernel_rows import KernelRows
+from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
+from kampong.kernels.margin.kernel_rows import KernelRows
 from problems import at_most
 
 CASES = [

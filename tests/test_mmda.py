@@ -18,9 +18,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_margin as reference
-from kampong.features.mmda import MaximumMarginDiscriminant
-from kampong.margin import CoreVectorClassifier
-from kampong.margin import problem as problem_module
+from kampong.kernels.margin import CoreVectorClassifier
+from kampong.kernels.margin import problem as problem_module
+from kampong.kernels.mmda import MaximumMarginDiscriminant
 from mmda_problems import GAMMA, gram_of_features, problem
 from problems import at_most, seeds
 

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kampong import CriterionWarning
-from kampong.features._sample import SAMPLE_ROWS, RowSample
-from kampong.features.mmda import MaximumMarginDiscriminant
+from kampong.kernels.mmda import MaximumMarginDiscriminant
+from kampong.kernels.row_sample import SAMPLE_ROWS, RowSample
 from mmda_problems import GAMMA, gram_of_features, problem
 from problems import seeds
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from kampong.reservoir import ClassReservoir
-from kampong.rows import ClassRows
 from kampong.statistics import ClassMeans, ClassScatter
+from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.rows import ClassRows
 from problems import at_most, cut, problem, seeds
 from reference_reservoir import (
     FORMS,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kampong.reservoir import ClassReservoir
 from kampong.statistics import ClassMeans
+from kampong.statistics.reservoir import ClassReservoir
 from problems import problem
 from reference_reservoir import assert_identical
 

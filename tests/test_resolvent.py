@@ -17,8 +17,8 @@ from kampong import (
     MaximumMarginCriterion,
     solve,
 )
-from kampong.rows import ClassRows
-from kampong.solvers import resolvent
+from kampong.statistics.rows import ClassRows
+from kampong.subspace.solvers import resolvent
 from problems import problem, problems, seeds, sparse_rows
 from reference_linear import largest_angle
 

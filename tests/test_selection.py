@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from kampong import FisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
-from kampong.reservoir import ClassReservoir, SampledScatter
-from kampong.rows import ClassRows
-from kampong.selection import EPSILONS, JUDGES, HeldBack, _folds, row_marks
+from kampong._runtime.hashing import row_marks
+from kampong.statistics.reservoir import ClassReservoir, SampledScatter
+from kampong.statistics.rows import ClassRows
+from kampong.subspace.choice import EPSILONS, JUDGES, HeldBack, _folds
 from problems import problem, sparse_rows
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import reference_linear as reference
 from kampong import ClassMeans, ClassScatter, FisherCriterion, MarginCriterion, solve
 from kampong.datasets import balance_scale
-from kampong.solvers import SOLVERS, choose, gram, scatter
+from kampong.subspace.solvers import SOLVERS, choose, gram, scatter
 from problems import problems
 
 INTER, MAXIMUM = MarginCriterion.inter_class(), MarginCriterion.maximum_margin()

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import reference_linear as reference
 from kampong import ClassMeans, ClassScatter
-from kampong.statistics import _batch as module
+from kampong.statistics import batch as module
 from problems import cut, problem, problems, seeds, sparse_rows
 
 BOTH = [ClassMeans, ClassScatter]

@@ -18,8 +18,8 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import kampong._fitted as shared
-import kampong.subspace as subspace
+import kampong.subspace.estimators as subspace
+import kampong.subspace.fitted as shared
 from kampong import (
     CriterionWarning,
     FisherDiscriminant,

@@ -8,12 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from kampong import (
-    FisherDiscriminant,
-    MarginSubspace,
-    MaximumMarginCriterion,
-    SupervisedKampongMeasure,
-)
+from kampong import FisherDiscriminant, MarginSubspace, MaximumMarginCriterion, SupervisedKampongMeasure
 from linear_models import MODELS, quiet
 
 

@@ -25,7 +25,9 @@ def text():
 
 
 @quiet
-@pytest.mark.parametrize("model", [FisherDiscriminant(), MaximumMarginCriterion(3), MarginSubspace(3, epsilon=0.1)])
+@pytest.mark.parametrize(
+    "model", [FisherDiscriminant(ridge="rule"), MaximumMarginCriterion(3), MarginSubspace(3, epsilon=0.1)]
+)
 def test_while_everything_fits_a_wide_stream_is_a_fit(model, text):
     X, y = text
     fitted = clone(model).fit(X, y)

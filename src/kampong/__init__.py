@@ -3,29 +3,33 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kampong._runtime.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from kampong.checkpoint import CheckpointError, load
-    from kampong.criterion import CriterionWarning, FisherCriterion, MarginCriterion
-    from kampong.features import (
-        InformationGain,
+    from kampong.checkpoint import CheckpointError
+    from kampong.kernels import (
+        CoreVectorClassifier,
         KernelFisherDiscriminant,
         KernelMarginSubspace,
         MaximumMarginDiscriminant,
+        MaxMinOverClassifier,
+        MinOverClassifier,
     )
-    from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
+    from kampong.models import load
     from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
-    from kampong.reservoir import ClassReservoir
-    from kampong.solvers import solve
-    from kampong.statistics import ClassMeans, ClassScatter
+    from kampong.selectors import InformationGain
+    from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
     from kampong.subspace import (
+        CriterionWarning,
+        FisherCriterion,
         FisherDiscriminant,
         InterClassScatter,
+        MarginCriterion,
         MarginSubspace,
         MaximumMarginCriterion,
         SupervisedKampongMeasure,
+        solve,
     )
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "CandidCovarianceFreePCA",
@@ -55,25 +59,29 @@ __all__ = [
 
 # Each name is imported when it is first used, so that `kampong --help` need not wait for compilers.
 _HOMES = {
-    "kampong.checkpoint": ("CheckpointError", "load"),
-    "kampong.criterion": ("CriterionWarning", "FisherCriterion", "MarginCriterion"),
-    "kampong.features": (
-        "InformationGain",
+    "kampong.checkpoint": ("CheckpointError",),
+    "kampong.kernels": (
+        "CoreVectorClassifier",
         "KernelFisherDiscriminant",
         "KernelMarginSubspace",
+        "MaxMinOverClassifier",
         "MaximumMarginDiscriminant",
+        "MinOverClassifier",
     ),
-    "kampong.margin": ("CoreVectorClassifier", "MaxMinOverClassifier", "MinOverClassifier"),
+    "kampong.models": ("load",),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
-    "kampong.reservoir": ("ClassReservoir",),
-    "kampong.solvers": ("solve",),
-    "kampong.statistics": ("ClassMeans", "ClassScatter"),
+    "kampong.selectors": ("InformationGain",),
+    "kampong.statistics": ("ClassMeans", "ClassReservoir", "ClassScatter"),
     "kampong.subspace": (
+        "CriterionWarning",
+        "FisherCriterion",
         "FisherDiscriminant",
         "InterClassScatter",
+        "MarginCriterion",
         "MarginSubspace",
         "MaximumMarginCriterion",
         "SupervisedKampongMeasure",
+        "solve",
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

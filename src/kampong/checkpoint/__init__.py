@@ -6,6 +6,6 @@ made of, `models` knows the classes. An estimator takes part by its base `Savabl
 
 from kampong.checkpoint.contents import Contents
 from kampong.checkpoint.file import CheckpointError, read, write
-from kampong.checkpoint.models import Savable, load, pack, save, unpack
+from kampong.checkpoint.models import Savable, load, pack, savable, save, unpack
 
-__all__ = ["CheckpointError", "Contents", "Savable", "load", "pack", "read", "save", "unpack", "write"]
+__all__ = ["CheckpointError", "Contents", "Savable", "load", "pack", "read", "savable", "save", "unpack", "write"]

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from kampong.checkpoint.file import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from kampong._validation import Label
 
+Label = bool | int | float | str
+T = TypeVar("T")
 LARGEST = 2**62
 LARGEST_WIDTH = 2**40
 
@@ -208,3 +210,36 @@ class Contents:
         if name not in values:
             self.refuse(f"the {kind} {name} is missing")
         return values.pop(name)
+
+
+def record_from(contents: Contents, kind: type[T], **shapes: tuple[int | None, ...]) -> T:
+    """Return a dataclass whose `vars` were written as a state.
+
+    Parameters
+    ----------
+    contents : Contents
+        The state, which is used up.
+    kind : type
+        A dataclass of float64 arrays, numbers, booleans and strings.
+    **shapes : tuple
+        The shape of each array; infinity may be in it, NaN not.
+
+    Returns
+    -------
+    object
+        An instance of `kind`.
+    """
+    readers: dict[str, Callable[[str], Any]] = {
+        "int": contents.whole,
+        "float": contents.number,
+        "bool": contents.flag,
+        "str": contents.text,
+    }
+    values: dict[str, Any] = {}
+    for field in fields(cast("Any", kind)):
+        if field.name in shapes:
+            values[field.name] = contents.array(field.name, np.float64, shapes[field.name], finite=False)
+        else:
+            values[field.name] = readers[str(field.type)](field.name)
+    contents.finish()
+    return kind(**values)

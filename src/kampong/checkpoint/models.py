@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 import numbers
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import sklearn
 
+from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
 from kampong.checkpoint.file import RESTORE, CheckpointError, read, write
 
@@ -20,26 +20,30 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-CLASSES = (
-    "CandidCovarianceFreePCA",
-    "CoreVectorClassifier",
-    "FisherDiscriminant",
-    "InformationGain",
-    "InterClassScatter",
-    "KernelFisherDiscriminant",
-    "KernelMarginSubspace",
-    "MarginRecursion",
-    "MarginSubspace",
-    "MaxMinOverClassifier",
-    "MaximumMarginCriterion",
-    "MaximumMarginDiscriminant",
-    "MinOverClassifier",
-    "SupervisedKampongMeasure",
-)
-"""The public names that a file may ask for: nothing else is ever looked up."""
+Kind = TypeVar("Kind", bound="type[Any]")
+
+CLASSES: dict[str, type[Any]] = {}
+"""The classes that a file may ask for, by name: those that have registered themselves, and nothing else."""
 
 PREFIX = "model."
 LEARNT = "learnt."
+
+
+def savable(kind: Kind) -> Kind:
+    """Register a class of estimators, so that files of it can be loaded; a class decorator.
+
+    Parameters
+    ----------
+    kind : type
+        A subclass of `Savable`. Of two classes of one name, the later one counts.
+
+    Returns
+    -------
+    type
+        The class itself.
+    """
+    CLASSES[kind.__name__] = kind
+    return kind
 
 
 class Savable:
@@ -132,9 +136,10 @@ def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         The facts "model" and "versions".
     """
     name = type(model).__name__
-    if name not in CLASSES or type(model) is not _class(name):
+    if CLASSES.get(name) is not type(model):
         raise CheckpointError(
-            f"a {name} cannot be saved: a checkpoint holds one of {', '.join(CLASSES)}, and no class of your own."
+            f"a {name} cannot be saved: a checkpoint holds one of {', '.join(sorted(CLASSES))}. Register a class of "
+            "your own with the decorator kampong.checkpoint.savable."
         )
     kinds = _kinds(type(model))
     parameters = {key: _encode(name, key, value, kinds[key]) for key, value in model.get_params(deep=False).items()}
@@ -149,7 +154,7 @@ def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     output = getattr(model, "_sklearn_output_config", {}).get("transform")
     if output is not None:
         facts["output"] = output
-    versions = {"kampong": _library().__version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    versions = {"kampong": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
     return {PREFIX + key: array for key, array in arrays.items()}, {"model": facts, "versions": versions}
 
 
@@ -185,8 +190,8 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"the model is described by {sorted(known)}, which is not what a model needs.")
     name = known["class"]
     if not isinstance(name, str) or name not in CLASSES:
-        raise CheckpointError(f"the class {name!r:.100} is none of {', '.join(CLASSES)}.")
-    model = _class(name)(**_parameters(name, known["parameters"]))
+        raise CheckpointError(f"the class {name!r:.100} is none of {', '.join(sorted(CLASSES))}.")
+    model = CLASSES[name](**_parameters(name, known["parameters"]))
     if "output" in known:
         if known["output"] not in ("default", "pandas", "polars") or not hasattr(model, "set_output"):
             raise CheckpointError(f"{name} cannot return its output as {known['output']!r:.100}.")
@@ -227,18 +232,10 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
 
 def _advice(facts: Mapping[str, Any]) -> str:
     versions = facts.get("versions")
-    written, here = versions.get("kampong") if isinstance(versions, dict) else None, _library().__version__
+    written, here = versions.get("kampong") if isinstance(versions, dict) else None, __version__
     if isinstance(written, str) and written != here:
         return f"It was written by kampong {written:.40}, and this is {here}: load it with that version, or fit again."
     return RESTORE
-
-
-def _library() -> Any:
-    return importlib.import_module("kampong")
-
-
-def _class(name: str) -> Any:
-    return getattr(_library(), name)
 
 
 # Parameters.
@@ -293,7 +290,7 @@ def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
 
 def _parameters(owner: str, values: Any) -> dict[str, Any]:
     """Return the parameters in a file; one that the file does not name gets its default."""
-    kinds = _kinds(_class(owner))
+    kinds = _kinds(CLASSES[owner])
     if not isinstance(values, dict) or not set(values) <= set(kinds):
         unknown = sorted(set(values) - set(kinds))[:3] if isinstance(values, dict) else values
         raise CheckpointError(f"{owner} has no parameters {unknown!r:.100}.")

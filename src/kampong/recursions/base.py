@@ -9,14 +9,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kampong._linalg import fix_signs, project
-from kampong._validation import check_number, raise_not_finite, validate_rows
+from kampong._runtime.arrays import fix_signs, project
 from kampong.checkpoint import Savable
+from kampong.data.parameters import check_number
+from kampong.data.rows import raise_not_finite, validate_rows
 from kampong.recursions.state import RecursionState
 from kampong.recursions.steps import DISTANCE
 
 if TYPE_CHECKING:
-    from kampong._linalg import Float, Integer, Rows
+    from kampong._runtime.arrays import Float, Integer, Rows
     from kampong.checkpoint import Contents
 
 

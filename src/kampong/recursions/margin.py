@@ -8,16 +8,19 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._validation import LabelIndex, check_choice, check_labels, check_number, is_indicator, validate_batch
-from kampong.checkpoint.parts import index_from, index_state
+from kampong.checkpoint import savable
+from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
+from kampong.data.parameters import check_choice, check_number
+from kampong.data.rows import validate_batch
 from kampong.recursions.base import Recursion, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
-    from kampong._linalg import Float, Rows
+    from kampong._runtime.arrays import Float, Rows
     from kampong.checkpoint import Contents
 
 
+@savable
 class MarginRecursion(ClassifierMixin, Recursion):
     """The papers' recursions for the leading eigenvectors of S_b − ε S_w: one row, one step, in the order they come.
 

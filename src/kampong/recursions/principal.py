@@ -7,10 +7,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from kampong.checkpoint import savable
 from kampong.recursions.base import Recursion, finite_rows
 from kampong.recursions.steps import PRINCIPAL
 
 
+@savable
 class CandidCovarianceFreePCA(Recursion):
     """Candid covariance-free incremental principal component analysis (CCIPCA): one row, one step.
 

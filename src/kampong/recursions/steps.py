@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._linalg import compiled
+from kampong._runtime.threads import compiled
 
 if TYPE_CHECKING:
-    from kampong._linalg import Float, Integer
+    from kampong._runtime.arrays import Float, Integer
 
 SCATTER, DISTANCE, PRINCIPAL = 0, 1, 2
 

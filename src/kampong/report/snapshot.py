@@ -15,7 +15,7 @@ from kampong.streaming.history_state import DIRECTIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._linalg import Float
+    from kampong._runtime.arrays import Float
     from kampong.streaming.history import ClassTable, Curves, History, Points
 
     Columns = dict[str, Any]

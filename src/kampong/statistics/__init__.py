@@ -8,6 +8,7 @@ so data far from the origin keep their digits.
 """
 
 from kampong.statistics.means import ClassMeans
+from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.scatter import ClassScatter
 
-__all__ = ["ClassMeans", "ClassScatter"]
+__all__ = ["ClassMeans", "ClassReservoir", "ClassScatter"]

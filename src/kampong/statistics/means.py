@@ -6,26 +6,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from kampong._validation import (
+from kampong.data.labels import (
     LabelIndex,
     Members,
-    check_finite,
     check_indicator,
     check_labels,
-    check_rows,
-    check_weights,
     is_indicator,
     members_of,
     memberships_of,
-    raise_not_finite,
 )
-from kampong.statistics._batch import Batch, all_finite, few_dense, learn_rows, summarise
+from kampong.data.rows import check_finite, check_rows, check_weights, raise_not_finite
+from kampong.statistics.batch import Batch, all_finite, few_dense, learn_rows, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._linalg import Float, Rows
-    from kampong._validation import Label
+    from kampong._runtime.arrays import Float, Rows
+    from kampong.data.labels import Label
 
 FEW = 8
 """A batch of up to so many rows is learnt row by row: less ceremony than a summary."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._linalg import blocks, compiled, one_blas_thread, run, split
-from kampong._validation import Members
-from kampong.statistics._batch import as_canonical, shift_far_columns
+from kampong._runtime.threads import blocks, compiled, one_blas_thread, run, split
+from kampong.data.labels import Members
+from kampong.statistics.batch import as_canonical, shift_far_columns
 from kampong.statistics.means import ClassMeans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._linalg import Float, Integer, Rows
-    from kampong.statistics._batch import Batch
+    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong.statistics.batch import Batch
 
 ALONE = 2048
 """Up to so many features a thread has a scatter of its own (a batch takes 5·d² numbers meanwhile)."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import CheckpointError, read, unpack
+from kampong.checkpoint import CheckpointError, read
+from kampong.models import unpack
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import RecordError, SourceError, StreamError
 from kampong.streaming.outputs import Output

@@ -25,7 +25,7 @@ from kampong.streaming.history_state import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kampong._linalg import Float, Integer
+    from kampong._runtime.arrays import Float, Integer
 
 
 class Curves(NamedTuple):

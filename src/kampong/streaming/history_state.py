@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._linalg import Integer
+    from kampong._runtime.arrays import Integer
 
 CAPACITY = 512
 """Entries of the curves."""

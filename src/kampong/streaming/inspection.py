@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.checkpoint import pack, write
-from kampong.criterion import CriterionWarning
 from kampong.streaming.apply import load_with_schema
 from kampong.streaming.errors import StreamError
+from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

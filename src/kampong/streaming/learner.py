@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._linalg import one_blas_thread
-from kampong.checkpoint import CheckpointError, pack, read, unpack, write
+from kampong._runtime.threads import one_blas_thread
+from kampong.checkpoint import CheckpointError, read, write
+from kampong.models import pack, unpack
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from kampong._linalg import Float
+    from kampong._runtime.arrays import Float
     from kampong.streaming.records import Batch
 
 VERSION = 1

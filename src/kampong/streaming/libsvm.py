@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong._linalg import compiled
+from kampong._runtime.threads import compiled
 from kampong.streaming.arrow import pa
 from kampong.streaming.errors import SourceError
 from kampong.streaming.records import LARGEST, Batch, Dead, Encoded, joined, shown
 from kampong.streaming.schema import Schema, as_labels, label_kind
 
 if TYPE_CHECKING:
-    from kampong._linalg import Float, Integer
+    from kampong._runtime.arrays import Float, Integer
     from kampong.streaming.blocks import Block
     from kampong.streaming.schema import Layout
 

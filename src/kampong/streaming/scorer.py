@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._linalg import project
-from kampong.criterion import CriterionWarning, MarginCriterion
+from kampong._runtime.arrays import project
+from kampong.subspace.criteria import CriterionWarning, MarginCriterion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._linalg import Float, Rows
+    from kampong._runtime.arrays import Float, Rows
 
 WIDEST_SCATTER = 8192
 PACES = {

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong._linalg import available_threads
+from kampong._runtime.threads import available_threads
 from kampong.streaming import delimited, json_lines, libsvm, tables
 from kampong.streaming.blocks import Block, Blocks, Place, open_bytes
 from kampong.streaming.errors import SourceError

@@ -1,0 +1,167 @@
+"""Rows and their weights: checked where they come in, and how rows are saved."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from kampong.data.labels import is_indicator
+
+if TYPE_CHECKING:
+    from kampong._runtime.arrays import Float, Rows
+    from kampong.checkpoint.contents import Contents
+
+SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
+REALS = (np.float32, np.float64)
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Float:
+    """Return the weights as float64, one a row, finite and not negative."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, numbers.Real):
+        weights = np.full(n_rows, float(sample_weight))
+    else:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_rows} rows: give one weight a row.")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity. Give finite weights; 0 leaves a row out.")
+    if n_rows and weights.min() < 0:
+        raise ValueError(
+            f"sample_weight contains the negative weight {weights.min():g}. Weights are counts: give numbers ≥ 0; "
+            "0 leaves a row out."
+        )
+    return weights
+
+
+def check_rows(X: Any, n_features: int) -> Rows:
+    """Return X as a dense float array or a CSR matrix of the expected width; finiteness is checked by its reader."""
+    rows: Any = X
+    rows = rows.tocsr() if sparse.issparse(X) else np.asarray(rows)
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"X has {rows.ndim} dimension(s); it needs 2. Use X.reshape(1, -1) for a single row.")
+    if rows.shape[1] != n_features:
+        raise ValueError(f"X has {rows.shape[1]} features, but {n_features} features are expected.")
+    checked: Rows = rows
+    return checked
+
+
+def check_finite(X: Rows, name: str) -> None:
+    """Refuse rows with NaN or infinity."""
+    assert_all_finite(X, estimator_name=name, input_name="X")
+
+
+def raise_not_finite(X: Rows, name: str) -> None:
+    """Say why sums over X are not finite: NaN, infinity, or numbers too large to square."""
+    assert_all_finite(X, estimator_name=name, input_name="X")
+    largest = float(np.abs(X.data if sparse.issparse(X) else X).max())
+    raise ValueError(
+        f"{name}: the squares of X overflow (largest magnitude {largest:.3g}, which must stay below about 1e150). "
+        "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+    )
+
+
+def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
+    """Validate rows and labels as scikit-learn does, leaving finiteness of X to the pass that reads it anyway.
+
+    A batch of a running stream that is plainly right (float array, known width, integer labels) skips the ceremony:
+    it costs more than learning a row.
+    """
+    if (
+        not reset
+        and type(X) is np.ndarray
+        and type(y) is np.ndarray
+        and X.dtype in (np.float64, np.float32)
+        and X.ndim == 2
+        and y.ndim == 1
+        and X.shape[1] == estimator.n_features_in_
+        and len(X) == len(y) > 0
+        and y.dtype.kind in "iub"
+        and not hasattr(estimator, "feature_names_in_")
+    ):
+        return X, y
+    if isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, tuple, np.ndarray)):
+        y = np.asarray(y)
+    indicator = is_indicator(y)
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        multi_output=indicator,
+    )
+    if not indicator:
+        y = column_or_1d(y, warn=True)
+        if y.dtype.kind not in "iub":  # whole numbers are classes; counting them costs more than learning them
+            check_classification_targets(y)
+    return X, y
+
+
+def validate_rows(estimator: Any, X: Any) -> Rows:
+    """Validate rows to transform or predict."""
+    rows: Rows = validate_data(
+        estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=True
+    )
+    return rows
+
+
+def rows_state(X: Rows) -> dict[str, Any]:
+    """Return dense or sparse rows as a state.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        The rows.
+
+    Returns
+    -------
+    dict
+        What `rows_from` takes.
+    """
+    if isinstance(X, np.ndarray):
+        return {"form": "dense", "data": X}
+    form = next(name for name, kind in SPARSE.items() if isinstance(X, kind))
+    return {"form": form, "n_columns": X.shape[1], "data": X.data, "indices": X.indices, "indptr": X.indptr}
+
+
+def rows_from(contents: Contents, shape: tuple[int, int]) -> Rows:
+    """Return the rows that `rows_state` has written.
+
+    Parameters
+    ----------
+    contents : Contents
+        The state, which is used up.
+    shape : tuple of int
+        The shape that the rows must have.
+
+    Returns
+    -------
+    array or CSR matrix
+        The rows.
+    """
+    form = contents.word("form", ("dense", *SPARSE))
+    if form == "dense":
+        rows: Rows = contents.array("data", REALS, shape)
+        contents.finish()
+        return rows
+    contents.whole("n_columns", low=shape[1], high=shape[1])
+    data = contents.array("data", REALS, (None,))
+    indices = contents.array("indices", (np.int32, np.int64), (len(data),), low=0, high=shape[1] - 1)
+    indptr = contents.array("indptr", indices.dtype, (shape[0] + 1,), low=0, high=len(data))
+    contents.finish()
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        contents.refuse("indptr does not cut the entries into rows")
+    found: Rows = SPARSE[form]((data, indices, indptr), shape=shape)
+    return found

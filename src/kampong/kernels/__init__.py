@@ -1,0 +1,14 @@
+"""Kernel functions, landmarks, and the estimators that see rows through them."""
+
+from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
+from kampong.kernels.mmda import MaximumMarginDiscriminant
+
+__all__ = [
+    "CoreVectorClassifier",
+    "KernelFisherDiscriminant",
+    "KernelMarginSubspace",
+    "MaxMinOverClassifier",
+    "MaximumMarginDiscriminant",
+    "MinOverClassifier",
+]

@@ -1,0 +1,352 @@
+"""Kernel functions between blocks of rows, by matrix products, and the scores of rows from kernel values."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from kampong._runtime.arrays import csr_times_block
+from kampong._runtime.threads import one_blas_thread, run, split
+from kampong.checkpoint.file import CheckpointError
+from kampong.data.parameters import check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong.checkpoint.contents import Contents
+
+NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
+SYNONYMS = {"poly": "polynomial"}
+BLOCK_ROWS = 256
+"""Rows computed together: enough for a matrix product to run at full speed."""
+TILE_BYTES = 8 * 2**20
+"""A temporary block of kernel values: small enough for the cache, and for the allocator to reuse its pages."""
+
+
+class Points(NamedTuple):
+    """Rows as a kernel reads them, and their squared norms (of the rows as read)."""
+
+    rows: Rows
+    norms: Float
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters fixed.
+
+    linear a·b; rbf exp(−γ‖a − b‖²); polynomial (γ a·b + c)^degree; sigmoid tanh(γ a·b + c); a callable of two blocks
+    of rows; or precomputed, where the rows are kernel values.
+
+    Attributes
+    ----------
+    name : str
+        One of the names above, or "callable".
+    gamma : float
+        The factor γ.
+    degree : float
+        The degree of the polynomial.
+    coef0 : float
+        The constant c.
+    function : callable or None
+        Called with two blocks of rows, it returns the matrix of their kernel values.
+    centre : array or None
+        Taken off dense rows before distances are computed, which keeps their digits.
+    varying : array or None
+        The columns that are not the same in all training rows; the others add to the length of a row only.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: float = 3.0
+    coef0: float = 0.0
+    function: Callable[..., Any] | None = None
+    centre: Float | None = None
+    varying: Integer | None = None
+
+    def prepare(self, X: Rows) -> Points:
+        """Return rows as this kernel reads them; X itself is unchanged."""
+        if self.name == "rbf":
+            root = math.sqrt(2.0 * self.gamma)
+            if self.centre is not None:
+                return self._centred(X, self.centre, root)
+            rows: Rows = X * root if isinstance(X, np.ndarray) else sparse.csr_array(X) * root
+            rows = rows.astype(X.dtype, copy=False)
+        else:
+            rows = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else sparse.csr_array(X)
+        if self.name in ("precomputed", "callable"):
+            return Points(rows, np.zeros(rows.shape[0]))
+        with np.errstate(over="ignore"):
+            return Points(rows, _squared_norms(rows))
+
+    def _centred(self, X: Rows, centre: Float, root: float) -> Points:
+        """Return rows (x, −½‖x‖², 1) about the centre: one product of two such rows is the exponent of the kernel."""
+        n = X.shape[0]
+        varying = slice(None) if self.varying is None else self.varying
+        d = X.shape[1] if self.varying is None else len(self.varying)
+        rows = np.empty((n, d + 2), dtype=X.dtype)
+        norms = np.empty(n)
+        for start, stop in split(n, 1 + n // 4096):
+            part: Any = X[start:stop]
+            # float64 in between: the centre of float32 rows far from the origin has more digits than they do
+            part = (part if isinstance(part, np.ndarray) else part.toarray()).astype(np.float64)
+            part -= centre
+            part *= root
+            norms[start:stop] = np.einsum("ij,ij->i", part, part)
+            rows[start:stop, :d] = part[:, varying]
+        rows[:, d], rows[:, d + 1] = -0.5 * norms, 1.0
+        return Points(rows, norms)
+
+    def between(self, left: Points, right: Points) -> Float:
+        """Return the kernel values of two sets of prepared rows, one row a left point."""
+        if self.name == "callable":
+            return self._call(left.rows, right.rows)
+        if self.centre is None:
+            values = _product(left.rows, right.rows)
+        else:
+            swapped: Any = left.rows
+            swapped = swapped.copy()
+            swapped[:, -2:] = swapped[:, :-3:-1]
+            values = _product(swapped, right.rows)
+        if self.name != "linear":
+            self._finish(values, left.norms, right.norms)
+        return values
+
+    def diagonal(self, points: Points) -> Float:
+        """Return k(x, x) for each prepared row, float64."""
+        if self.name == "rbf":
+            return np.ones(points.rows.shape[0])
+        if self.name == "callable":
+            pieces = [
+                np.diagonal(self._call(points.rows[a:b], points.rows[a:b]))
+                for a, b in split(points.rows.shape[0], 1 + points.rows.shape[0] // 64)
+            ]
+            return np.concatenate(pieces).astype(np.float64)
+        if self.name == "precomputed":
+            matrix: Any = points.rows
+            return np.asarray(matrix.diagonal(), dtype=np.float64)
+        values = points.norms.astype(np.float64)[:, None].copy()
+        with np.errstate(over="ignore"):
+            if self.name != "linear":
+                self._finish(values, points.norms, np.zeros(1))
+        return values[:, 0]
+
+    def _finish(self, values: Float, left: Float, right: Float) -> None:
+        """Turn products a·b into kernel values, in place."""
+        if self.name == "rbf":
+            if self.centre is None:
+                values -= (0.5 * left).astype(values.dtype)[:, None]
+                values -= (0.5 * right).astype(values.dtype)
+            np.minimum(values, 0.0, out=values)
+            np.exp(values, out=values)
+            return
+        values *= self.gamma
+        values += self.coef0
+        if self.name == "sigmoid":
+            np.tanh(values, out=values)
+        elif self.degree == int(self.degree) and self.degree <= 4:
+            base = values.copy()
+            for _ in range(int(self.degree) - 1):
+                values *= base
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                np.power(values, self.degree, out=values)
+            check_kernel_values(values, f"The polynomial kernel of degree {self.degree:g} returned")
+
+    def _call(self, left: Rows, right: Rows) -> Float:
+        assert self.function is not None
+        values = np.asarray(self.function(left, right))
+        name = getattr(self.function, "__name__", repr(self.function))
+        expected = (left.shape[0], right.shape[0])
+        if values.shape != expected or values.dtype.kind not in "fiub":
+            raise ValueError(
+                f"The kernel {name} returned an array of shape {values.shape} and dtype {values.dtype} for blocks of "
+                f"{expected[0]} and {expected[1]} rows; it must return real numbers of shape {expected}."
+            )
+        check_kernel_values(values, f"The kernel {name} returned")
+        return values.astype(left.dtype, copy=False)
+
+
+def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, coef0: Any) -> Kernel:
+    """Check the parameters of a kernel and fix what depends on the data.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for the messages.
+    kernel : str or callable
+        One of "linear", "rbf", "polynomial" ("poly"), "sigmoid", "precomputed", or a callable of two blocks of rows.
+    X : array or sparse matrix of shape (n_samples, n_features)
+        The rows that "mean" and "scale" are computed from.
+    gamma : float, "mean" or "scale"
+        "mean" is one over the mean squared distance of two rows; "scale" is 1 / (n_features · X.var()).
+    degree : float
+        The degree of the polynomial.
+    coef0 : float
+        The constant of the polynomial and of the sigmoid.
+
+    Returns
+    -------
+    Kernel
+        Ready to use.
+    """
+    if callable(kernel):
+        return Kernel("callable", function=kernel)
+    name = SYNONYMS.get(kernel, kernel) if isinstance(kernel, str) else kernel
+    if name not in NAMES:
+        raise ValueError(f"{owner}: kernel must be a callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
+    if name in ("linear", "precomputed"):
+        return Kernel(name)
+    step = "3 is common; a polynomial of degree 1 is the linear kernel."
+    degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
+    coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
+    mean, variances = _moments(X)
+    value = _gamma(owner, gamma, X, mean, variances)
+    if name != "rbf" or not isinstance(X, np.ndarray):
+        return Kernel(name, gamma=value, degree=degree, coef0=coef0)
+    constant = X.max(axis=0) == X.min(axis=0)
+    mean[constant] = X[0, constant]
+    varying = np.flatnonzero(~constant) if constant.any() else None
+    return Kernel(name, gamma=value, centre=mean, varying=varying)
+
+
+def _gamma(owner: str, gamma: Any, X: Rows, mean: Float, variances: Float) -> float:
+    if isinstance(gamma, str) and gamma in ("mean", "scale"):
+        spread = 2.0 * float(variances.sum())
+        if gamma == "scale":
+            spread = float((variances + (mean - mean.mean()) ** 2).sum())
+        if not math.isfinite(spread) or spread > 1e300:
+            raise ValueError(
+                f"{owner}: the squares of X overflow, so gamma={gamma!r} cannot be computed. "
+                "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+            )
+        # below this all rows are one point up to rounding, and any gamma gives the same kernel
+        return 1.0 / spread if spread > 1e-300 else 1.0
+    if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < math.inf:
+        raise ValueError(f"{owner}: gamma must be 'mean', 'scale' or a number > 0, got {gamma!r}.")
+    return float(gamma)
+
+
+def _moments(X: Rows) -> tuple[Float, Float]:
+    """Return the mean and the variance of each column in O(n·d), float64."""
+    if isinstance(X, np.ndarray):
+        mean = X.mean(axis=0, dtype=np.float64)
+        squares = np.zeros(X.shape[1])
+        with np.errstate(over="ignore"):
+            for start, stop in split(X.shape[0], 1 + X.shape[0] // 4096):
+                centred = X[start:stop] - mean
+                squares += np.einsum("ij,ij->j", centred, centred)
+        return mean, squares / X.shape[0]
+    wide = X.astype(np.float64)
+    mean = np.asarray(wide.mean(axis=0)).ravel()
+    with np.errstate(over="ignore"):
+        second = np.asarray(wide.power(2).mean(axis=0)).ravel()
+    return mean, np.maximum(second - mean**2, 0.0)
+
+
+def kernel_scores(kernel: Kernel, X: Rows, support: Points, weights: Float) -> Float:
+    """Return k(X, support) @ weights in blocks; for a precomputed kernel X are the values at the support already."""
+    out = np.zeros((X.shape[0], weights.shape[1]))
+    if kernel.name == "precomputed":
+        out[:] = X @ weights
+        return out
+    step = min(2048, max(64, TILE_BYTES // (8 * max(1, support.rows.shape[0], X.shape[1]))))
+
+    def tile(start: int, stop: int) -> None:
+        values = kernel.between(kernel.prepare(X[start:stop]), support)
+        out[start:stop] = values @ weights.astype(values.dtype, copy=False)
+
+    tasks = [(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
+    if kernel.name == "callable" or len(tasks) == 1:
+        for task in tasks:
+            tile(*task)
+        return out
+    with one_blas_thread():
+        run(tile, tasks)
+    return out
+
+
+def _product(left: Rows, right: Rows) -> Float:
+    """Return left @ right.T as a dense array, whatever is sparse."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(left, np.ndarray):
+            if isinstance(right, np.ndarray):
+                return np.asarray(left @ right.T)
+            return np.ascontiguousarray(csr_times_block(right, np.ascontiguousarray(left.T, dtype=right.dtype)).T)
+        if isinstance(right, np.ndarray):
+            return csr_times_block(left, np.ascontiguousarray(right.T, dtype=left.dtype))
+        return np.asarray((left @ right.T).toarray())
+
+
+def _squared_norms(X: Rows) -> Float:
+    if isinstance(X, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", X, X))
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=X.dtype).ravel()
+
+
+def check_kernel_values(values: Any, what: str) -> None:
+    """Refuse kernel values that are not finite; `what` says where they come from."""
+    if not np.isfinite(values).all():
+        kind = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(f"{what} {kind}; a kernel value is a finite number. Check the kernel, or scale the features.")
+
+
+def kernel_state(kernel: Kernel) -> dict[str, Any]:
+    """Return a kernel as a state.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel but a callable.
+
+    Returns
+    -------
+    dict
+        What `kernel_from` takes.
+    """
+    if kernel.name not in NAMES:
+        raise CheckpointError(
+            f"a kernel that is a function ({kernel.function!r}) cannot be saved: a checkpoint holds no code. Use a "
+            f"kernel by name ({', '.join(NAMES)}), or kernel='precomputed'."
+        )
+    arrays = {"centre": kernel.centre, "varying": kernel.varying}
+    return {
+        "name": kernel.name,
+        "gamma": kernel.gamma,
+        "degree": kernel.degree,
+        "coef0": kernel.coef0,
+        **{name: array for name, array in arrays.items() if array is not None},
+    }
+
+
+def kernel_from(contents: Contents, n_features: int) -> Kernel:
+    """Return the kernel that `kernel_state` has written.
+
+    Parameters
+    ----------
+    contents : Contents
+        The state, which is used up.
+    n_features : int
+        The width of its rows.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+    """
+    name = contents.word("name", NAMES)
+    gamma, degree = contents.number("gamma", low=0.0), contents.number("degree", low=0.0)
+    coef0 = contents.number("coef0")
+    centre = contents.array("centre", np.float64, (n_features,)) if "centre" in contents else None
+    varying = None
+    if "varying" in contents:
+        varying = contents.array("varying", np.int64, (None,), low=0, high=n_features - 1)
+        if (np.diff(varying) <= 0).any():
+            contents.refuse("varying is not in order")
+    contents.finish()
+    return Kernel(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying)

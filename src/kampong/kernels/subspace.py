@@ -1,0 +1,368 @@
+"""What the kernel estimators share: place landmarks with the first rows, then learn as the linear estimators do."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+
+from kampong._runtime.callbacks import CallbackSupport, FitWatcher
+from kampong._runtime.threads import block_rows
+from kampong.data.labels import LabelIndex, check_labels, is_indicator
+from kampong.data.parameters import check_choice, check_number
+from kampong.data.rows import check_finite, check_weights, rows_from, rows_state
+from kampong.kernels.functions import Kernel, kernel_from, kernel_scores, kernel_state, make_kernel
+from kampong.kernels.landmarks import (
+    VALUES_BYTES,
+    KernelScatter,
+    LandmarkBasis,
+    bytes_needed,
+    draw_rows,
+    most_landmarks,
+    move_to_centres,
+)
+from kampong.statistics import ClassMeans, ClassScatter
+from kampong.statistics.state import statistics_from, statistics_state
+from kampong.subspace.base import DiscriminantSubspace
+from kampong.subspace.criteria import FisherCriterion
+from kampong.subspace.heads import class_head
+from kampong.subspace.solvers import classes_seen, solve
+
+if TYPE_CHECKING:
+    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong.checkpoint import Contents
+    from kampong.subspace.solvers import Subspace
+
+MOST_BY_DEFAULT = 2000
+"""Landmarks of "auto" at the most: past that the n·m² of the scatter is most of the time."""
+
+SCOUTS, MOST_SCOUTS = 4, 500
+"""A first model on a quarter of the landmarks, and no more than this, finds the rows that are hard to tell apart."""
+
+EASY_SHARE = 0.3
+"""The least share of a row in the choice of landmarks, in units of the mean share."""
+
+LEAST_RIDGE = 1e-7
+"""The automatic ridge where rows abound, as a part of tr S_w."""
+
+
+class KernelSubspace(CallbackSupport, DiscriminantSubspace):
+    """Base of the kernel estimators: place landmarks with the first rows, then learn as the linear estimators do."""
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    landmarks: Any
+    placement: Any
+    memory_bytes: Any
+    warm_start: Any
+    verbose: Any
+    solver = "auto"
+    decay = 1.0
+    half_life = None
+
+    def merge(self, other: Self) -> Self:
+        """Return a new estimator that has learnt from both streams; neither operand changes.
+
+        Parameters
+        ----------
+        other : object
+            An estimator of the same class, parameters, landmarks and kernel width: pass the same array as `landmarks`
+            to both.
+
+        Returns
+        -------
+        object
+            The merged estimator, equal to one that was fitted on the rows of both.
+        """
+        if type(other) is not type(self):
+            return super().merge(other)
+        mine, theirs = copy.copy(self), copy.copy(other)
+        for model in (mine, theirs):  # arrays are compared where the statistics meet
+            if not _is_plain(model.landmarks):
+                model.landmarks = "rows"
+        result = super(KernelSubspace, mine).merge(theirs)
+        result.landmarks = self.landmarks
+        return result
+
+    def inverse_transform(self, X: Any) -> Float:
+        """Refuse: a point of the kernel's feature space need not be the image of any row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates.
+
+        Returns
+        -------
+        array
+            Never.
+        """
+        raise TypeError(
+            f"{type(self).__name__}.inverse_transform: directions of a kernel's feature space have no inverse in the "
+            "space of the rows. Use a linear estimator where one is needed."
+        )
+
+    @property
+    def landmarks_(self) -> Rows:
+        """The landmarks that were kept."""
+        return self._basis().landmarks
+
+    @property
+    def gamma_(self) -> float:
+        """The factor γ of the kernel."""
+        return self._basis().kernel.gamma
+
+    @property
+    def coefficients_(self) -> Float:
+        """What each direction multiplies the kernel values of a row to the landmarks by."""
+        results = self._results_checked()
+        if "coefficients" not in results:
+            results["coefficients"] = self._basis().coefficients(self._solve().components)
+        coefficients: Float = results["coefficients"]
+        return coefficients
+
+    def _start(self, n_features: int, *, in_hand: bool) -> None:
+        """Check the parameters; the statistics wait for rows to place landmarks with."""
+        name = type(self).__name__
+        check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
+        check_choice(name, "placement", self.placement, ("auto", "rows", "centres"))
+        step = "Give bytes, for instance 2 * 2**30."
+        check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError(
+                f"{name}: kernel='precomputed' has no rows to place landmarks on. Pass the kernel as a callable of two "
+                "blocks of rows, or give the columns of the matrix to FisherDiscriminant as features."
+            )
+        self._wanted()
+        self._criterion(None)
+        earlier = getattr(self, "_statistics", None)
+        if in_hand and self.warm_start and isinstance(earlier, KernelScatter) and earlier.basis.width == n_features:
+            self._statistics = KernelScatter(earlier.basis)
+        else:
+            self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
+        self._results = {}
+        self._said = self._rows_gone = False
+
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+        """Place the landmarks and learn all rows, a part after another, with a word to callbacks after each."""
+        name, n = type(self).__name__, X.shape[0]
+        check_finite(X, name)
+        weights = check_weights(sample_weight, n)
+        if not weights.any():
+            return None
+        statistics = self._statistics
+        if not isinstance(statistics, KernelScatter):
+            statistics = self._placed(X, y, weights)
+        # every part is a sample of all rows, so that what is seen after one has all classes
+        n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
+        seen = 0
+        for first in range(n_parts):
+            part = slice(first, None, n_parts)
+            watcher.begin()
+            statistics.update(X[part], y[part], weights[part])
+            seen += len(weights[part])
+            if self.verbose:
+                print(f"{name}: {seen} of {n} rows, {statistics.basis.rank} landmarks", flush=True)
+            if watcher.end(lambda: statistics) and seen < n:
+                text = f"{name}.fit: a callback ended it after {seen} of {n} rows."
+                warnings.warn(text, ConvergenceWarning, stacklevel=4)
+                break
+        self._statistics = statistics
+        watcher.finish()
+        return None
+
+    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+        if not isinstance(self._statistics, KernelScatter):
+            check_finite(X, type(self).__name__)
+            weights = check_weights(sample_weight, X.shape[0])
+            if not weights.any():
+                return None
+            statistics = self._placed(X, y, weights)
+            if self._statistics.n_classes:
+                statistics.declare(self._statistics.classes)
+            statistics.update(X, y, weights)
+            self._statistics, self._results = statistics, {}
+            return None
+        return super()._learn(X, y, sample_weight)
+
+    def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
+        """Return empty statistics on landmarks placed with these rows."""
+        seen = np.flatnonzero(weights)
+        first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
+        return KernelScatter(self._place(*first))
+
+    def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis:
+        """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
+        name, given = type(self).__name__, self.landmarks
+        if not _is_plain(given):
+            landmarks: Rows = check_array(
+                given, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=name, input_name="landmarks"
+            )
+            if landmarks.shape[1] != X.shape[1]:
+                raise ValueError(
+                    f"{name}: landmarks has {landmarks.shape[1]} features, but X has {X.shape[1]}. Give landmarks of "
+                    "the same width as the rows."
+                )
+            self._check_memory(landmarks.shape[0], X.shape[1])
+            return LandmarkBasis(self._kernel(landmarks, np.ones(landmarks.shape[0])), landmarks)
+        n, most = X.shape[0], most_landmarks(float(self.memory_bytes), X.shape[1])
+        if isinstance(given, str):
+            check_choice(name, "landmarks", given, ("auto",))
+            m = min(n, MOST_BY_DEFAULT, max(most, 1))
+        else:
+            if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < 1:
+                raise ValueError(f"{name}: landmarks must be 'auto', a whole number ≥ 1 or rows, got {given!r}.")
+            m = int(given)
+            if m > n:
+                raise ValueError(
+                    f"{name}: landmarks={m}, but they are placed with the first rows, and there are {n} of positive "
+                    "weight. Ask for fewer, begin with a larger batch, or pass the landmarks as an array."
+                )
+        self._check_memory(m, X.shape[1])
+        kernel = self._kernel(X, weights)
+        return LandmarkBasis(kernel, self._settle(kernel, X, y, weights, m))
+
+    def _check_memory(self, m: int, n_features: int) -> None:
+        needed, most = bytes_needed(m, n_features), most_landmarks(float(self.memory_bytes), n_features)
+        if needed > self.memory_bytes:
+            fewer = f"Ask for at most {most} landmarks, or raise memory_bytes." if most else "Raise memory_bytes."
+            raise ValueError(
+                f"{type(self).__name__}: {m} landmarks of {n_features} features need about {needed} bytes "
+                f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
+            )
+
+    def _kernel(self, X: Rows, weights: Float) -> Kernel:
+        """Return the kernel, with its width from these rows."""
+        gamma = self.gamma
+        if isinstance(gamma, str) and gamma in ("mean", "scale") and np.ptp(weights):
+            gamma = _weighted_gamma(gamma, X, weights)
+        name = type(self).__name__
+        return make_kernel(name, self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
+
+    def _settle(self, kernel: Kernel, X: Rows, y: Any, weights: Float, m: int) -> Rows:
+        """Return m landmarks: rows, or centres of rows of one class where rows are hard to tell apart."""
+        if m >= X.shape[0]:
+            return X
+        codes: Integer = np.zeros(X.shape[0], dtype=np.int64)
+        if not is_indicator(y):
+            _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
+        movable = isinstance(X, np.ndarray) and kernel.name != "callable"
+        if self.placement == "centres" and not movable:
+            raise ValueError(
+                f"{type(self).__name__}: placement='centres' takes means of rows, which needs dense rows and a named "
+                "kernel. Use placement='rows'."
+            )
+        if self.placement == "rows" or not movable:
+            return X[draw_rows(codes, weights, m, self.random_state)]
+        assert isinstance(X, np.ndarray)
+        shares = weights * self._difficulty(kernel, X, codes, weights, m)
+        return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self.random_state, shares))
+
+    def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
+        """Return what a first model on few landmarks leaves unexplained: one less the probability of the own class."""
+        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state)
+        statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
+        trace = statistics.within_trace
+        if classes_seen(statistics) < 2 or trace <= 0:
+            return np.ones(len(codes))
+        found = solve(FisherCriterion(automatic_ridge(statistics) * trace), statistics)
+        components, basis = found.components, statistics.basis
+        covariance = components @ statistics.within_times(np.ascontiguousarray(components.T))
+        head = class_head(statistics.means @ components.T, statistics.counts, covariance)
+        points = kernel_scores(kernel, X, basis.points(X.dtype), basis.coefficients(components).T)
+        missing: Float = 1.0 - head.probabilities(points)[np.arange(len(codes)), codes]
+        mean = float(np.average(missing, weights=weights))
+        return missing + EASY_SHARE * mean if mean > 0 else np.ones(len(codes))
+
+    def _solve(self) -> Subspace:
+        """Return the subspace of the present state, with signs that do not depend on the order of the landmarks."""
+        fresh = "subspace" not in self._results_checked()
+        found = super()._solve()
+        if fresh:
+            means = self._statistics.between_factor() @ found.components.T
+            # the first class that is far from the mean: the farthest of two equal classes is a matter of rounding
+            first = np.argmax(np.abs(means) > 0.5 * np.abs(means).max(axis=0), axis=0)
+            signs = np.where(means[first, np.arange(len(first))] < 0, -1.0, 1.0)
+            found = replace(found, components=found.components * signs[:, None])
+            self._results["subspace"] = found
+        return found
+
+    def _head_ridge(self) -> float:
+        """Return the ridge of the head's covariance: with as many landmarks as rows S_w may vanish there."""
+        return automatic_ridge(self._statistics) * self._statistics.within_trace
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds: kernel, landmarks and the sums over kernel values."""
+        statistics = getattr(self, "_statistics", None)
+        if not isinstance(statistics, KernelScatter):
+            return None
+        return {
+            "kernel": kernel_state(statistics.basis.kernel),
+            "n_landmarks": statistics.basis.rank,
+            "landmarks": rows_state(statistics.basis.landmarks),
+            "statistics": statistics_state(statistics.plain()),
+            "said": self._said,
+        }
+
+    def _from_state(self, contents: Contents) -> None:
+        width, m = self.n_features_in_, contents.whole("n_landmarks", low=1)
+        kernel = kernel_from(contents.part("kernel"), width)
+        basis = LandmarkBasis(kernel, rows_from(contents.part("landmarks"), (m, width)))
+        plain = statistics_from(contents.part("statistics"), m)
+        if basis.rank != m or type(plain) is not ClassScatter:
+            contents.refuse("the landmarks depend on each other, or their statistics are of another kind")
+        self._statistics, self._results = KernelScatter.around(basis, plain), {}
+        self._said, self._rows_gone = contents.flag("said"), False
+
+    def _basis(self) -> LandmarkBasis:
+        self._results_checked()
+        assert isinstance(self._statistics, KernelScatter)
+        return self._statistics.basis
+
+    def _project(self, X: Rows) -> Float:
+        basis, coefficients = self._basis(), self.coefficients_
+        values = kernel_scores(basis.kernel, X, basis.points(X.dtype), np.ascontiguousarray(coefficients.T))
+        values -= self.mean_ @ self._solve().components.T
+        return values.astype(X.dtype, copy=False)
+
+
+def _hand_over(model: Any, statistics: KernelScatter) -> None:
+    """Give a copy of an estimator what has been learnt so far."""
+    model._statistics, model._results, model._said = (
+        KernelScatter.around(statistics.basis, statistics.plain()),
+        {},
+        True,
+    )
+
+
+def automatic_ridge(statistics: ClassMeans) -> float:
+    """Return the ridge as a part of tr S_w: one over the rows, times the square of landmarks a row."""
+    rows = max(statistics.total, 1.0)
+    return max(LEAST_RIDGE, min(1.0, statistics.n_features / rows) ** 2 / rows)
+
+
+def _is_plain(landmarks: Any) -> bool:
+    """Tell a number or a word from rows."""
+    return isinstance(landmarks, (str, numbers.Number))
+
+
+def _weighted_gamma(rule: str, X: Rows, weights: Float) -> float:
+    """Return the kernel width of rows that count with weights: a weight of 2 is the row twice."""
+    shares = weights / weights.sum()
+    mean = np.asarray(shares @ X, dtype=np.float64).ravel()
+    if isinstance(X, np.ndarray):
+        variances = np.einsum("i,ij->j", shares, (X - mean) ** 2)
+    else:
+        variances = np.asarray(shares @ sparse.csr_array(X).power(2)).ravel() - mean**2
+    spread = 2.0 * variances.sum() if rule == "mean" else (variances + (mean - mean.mean()) ** 2).sum()
+    return 1.0 / float(spread) if spread > 1e-300 else 1.0

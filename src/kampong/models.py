@@ -1,0 +1,40 @@
+"""Every estimator of the library: whoever imports this has them all registered, so that `load` knows their files."""
+
+from kampong.checkpoint.models import load, pack, unpack
+from kampong.kernels import (
+    CoreVectorClassifier,
+    KernelFisherDiscriminant,
+    KernelMarginSubspace,
+    MaximumMarginDiscriminant,
+    MaxMinOverClassifier,
+    MinOverClassifier,
+)
+from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
+from kampong.selectors import InformationGain
+from kampong.subspace import (
+    FisherDiscriminant,
+    InterClassScatter,
+    MarginSubspace,
+    MaximumMarginCriterion,
+    SupervisedKampongMeasure,
+)
+
+__all__ = [
+    "CandidCovarianceFreePCA",
+    "CoreVectorClassifier",
+    "FisherDiscriminant",
+    "InformationGain",
+    "InterClassScatter",
+    "KernelFisherDiscriminant",
+    "KernelMarginSubspace",
+    "MarginRecursion",
+    "MarginSubspace",
+    "MaxMinOverClassifier",
+    "MaximumMarginCriterion",
+    "MaximumMarginDiscriminant",
+    "MinOverClassifier",
+    "SupervisedKampongMeasure",
+    "load",
+    "pack",
+    "unpack",
+]

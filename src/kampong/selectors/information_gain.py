@@ -1,0 +1,350 @@
+"""Term selection by information gain, from counts: one pass, any batches, any merge tree."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.special import xlogy
+from sklearn.base import BaseEstimator, clone
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._runtime.threads import compiled
+from kampong.checkpoint import Savable, savable
+from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
+from kampong.data.rows import check_weights, validate_batch
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong.checkpoint import Contents
+
+
+@savable
+class InformationGain(Savable, SelectorMixin, BaseEstimator):
+    """Keep the columns whose presence tells most about the class.
+
+    A term is present in a row where its value is not zero. Its score is the mutual information of presence and class,
+
+        IG(t) = H(class) − P(t) H(class | t present) − P(not t) H(class | t absent),
+
+    in nats, from the weight of each class and the weight of its rows that hold each term: a table of K × d sums, which
+    merges exactly and costs O(non-zeros) a row. This is the selection that the papers compare with (IG3, IG500).
+
+    Parameters
+    ----------
+    n_features : int
+        How many columns to keep; all of them where there are fewer. Among equal scores (to twelve digits of H(class))
+        the lower column comes first.
+
+    Attributes
+    ----------
+    scores_ : array of shape (n_features_in_,)
+        The information gain of each column, in nats.
+    presence_ : array of shape (n_classes, n_features_in_)
+        The weight of the rows of each class in which each column is not zero.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+
+    See Also
+    --------
+    sklearn.feature_selection.mutual_info_classif : The same score for discrete features, from all rows at once.
+
+    References
+    ----------
+    Yang and Pedersen, A comparative study on feature selection in text categorization, ICML 1997. Yan et al., A
+    scalable supervised algorithm for dimensionality reduction on streaming data, Information Sciences 176, 2006,
+    section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kampong import InformationGain
+    >>> X = np.array([[1, 0, 2], [1, 3, 1], [1, 0, 0], [1, 1, 0]])
+    >>> model = InformationGain(1).fit(X, ["sport", "sport", "trade", "trade"])
+    >>> model.get_support(indices=True), model.scores_.round(3)
+    (array([2]), array([0.   , 0.   , 0.693]))
+    """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _index: LabelIndex
+    _counts: Float
+    _presence: Float
+    _n_samples: int
+    _results: dict[str, Float]
+
+    def __init__(self, n_features: int = 10) -> None:
+        self.n_features = n_features
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Count all rows, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their labels: integers, strings or booleans.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        X, y = validate_batch(self, X, y, reset=True)
+        self._learn(X, y, None, sample_weight, reset=True)
+        if self._n_samples == 0:
+            raise ValueError("InformationGain.fit: all sample weights are zero. Give at least one row a weight.")
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Count more rows; order and batches do not matter.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their labels. Classes may appear at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come, so that `classes_` is complete from the start.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        reset = not hasattr(self, "_index")
+        X, y = validate_batch(self, X, y, reset=reset)
+        return self._learn(X, y, classes, sample_weight, reset=reset)
+
+    def merge(self, other: Self) -> Self:
+        """Return a new estimator that has counted the rows of both; neither operand changes.
+
+        Parameters
+        ----------
+        other : InformationGain
+            Another one, with the same parameters and columns.
+
+        Returns
+        -------
+        InformationGain
+            The merged estimator, equal to one that was fitted on the rows of both.
+        """
+        self._check_mergeable(other)
+        result: Self = clone(self)
+        result.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            result.feature_names_in_ = self.feature_names_in_
+        result._index = self._index.copy()
+        labels = np.array(other._index.labels, dtype=other._index.dtype)
+        _, codes, new = check_labels(result._index, labels, len(labels))
+        result._index.add(new, labels.dtype)
+        result._counts, result._presence = self._counts.copy(), self._presence.copy()
+        result._enlarge()
+        result._counts[codes] += other._counts
+        result._presence[codes] += other._presence
+        result._n_samples = self._n_samples + other._n_samples
+        result._results = {}
+        return result
+
+    @property
+    def scores_(self) -> Float:
+        """The information gain of each column, in nats."""
+        check_is_fitted(self)
+        if "scores" not in self._results:
+            self._results["scores"] = information_gain(self.presence_, self.class_counts_)
+        return self._results["scores"]
+
+    @property
+    def presence_(self) -> Float:
+        """The weight of the rows of each class in which each column is not zero."""
+        check_is_fitted(self)
+        return self._presence[self._index.order]
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        return self._index.sorted
+
+    @property
+    def class_counts_(self) -> Float:
+        """The weight of each class."""
+        check_is_fitted(self)
+        return self._counts[self._index.order]
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """The number of rows of positive weight learnt."""
+        check_is_fitted(self)
+        return self._n_samples
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_index") and self._n_samples > 0
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _get_support_mask(self) -> np.ndarray:
+        scores = self.scores_
+        counts = self.class_counts_
+        entropy = float(-xlogy(counts, counts / counts.sum()).sum() / counts.sum())
+        ranks = np.argsort(-np.round(scores / entropy, 12) if entropy > 0 else -scores, kind="stable")
+        mask = np.zeros(len(scores), dtype=bool)
+        mask[ranks[: self._wanted()]] = True
+        return mask
+
+    def _wanted(self) -> int:
+        value = self.n_features
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
+            raise ValueError(f"InformationGain: n_features must be a whole number ≥ 1, got {value!r}.")
+        return int(value)
+
+    def _learn(self, X: Rows, y: Any, classes: Any, sample_weight: Any, *, reset: bool) -> Self:
+        self._wanted()
+        if is_indicator(y):
+            raise ValueError(
+                f"InformationGain: y has shape {y.shape}, but a row has one label here. Fit one selector a label."
+            )
+        if not isinstance(X, np.ndarray):
+            X = _canonical(X)
+        assert_all_finite(X, estimator_name="InformationGain", input_name="X")
+        weights = check_weights(sample_weight, X.shape[0])
+        index = LabelIndex() if reset else self._index.copy()
+        if classes is not None:
+            declared = np.asarray(classes)
+            labels, _, new = check_labels(index, declared, declared.size)
+            index.add(new, labels.dtype)
+        rows = np.flatnonzero(weights)
+        labels, codes, new = check_labels(index, np.asarray(y)[rows], len(rows))
+        index.add(new, labels.dtype)
+        if reset:
+            self._counts, self._presence, self._n_samples = np.zeros(0), np.zeros((0, X.shape[1])), 0
+        self._index = index
+        self._enlarge()
+        if isinstance(X, np.ndarray):
+            _add_dense(X, rows, codes, weights, self._presence)
+        else:
+            _add_sparse(X.indptr, X.indices, X.data, rows, codes, weights, self._presence)
+        self._counts += np.bincount(codes, weights=weights[rows], minlength=len(index))
+        self._n_samples += len(rows)
+        self._results = {}
+        return self
+
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        if not hasattr(self, "_index"):
+            return None
+        labels, counts, presence = index_state(self._index), self._counts.copy(), self._presence.copy()
+        return {"labels": labels, "counts": counts, "presence": presence, "n_samples": self._n_samples}
+
+    def _from_state(self, contents: Contents) -> None:
+        self._index = index_from(contents.part("labels"))
+        n_classes = len(self._index)
+        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
+        self._presence = contents.array("presence", np.float64, (n_classes, self.n_features_in_), low=0.0)
+        self._n_samples, self._results = contents.whole("n_samples"), {}
+
+    def _enlarge(self) -> None:
+        """Add a line of zeros for each new class; nothing is copied where there is none."""
+        extra = len(self._index) - len(self._counts)
+        if extra:
+            self._counts = np.concatenate([self._counts, np.zeros(extra)])
+            self._presence = np.concatenate([self._presence, np.zeros((extra, self._presence.shape[1]))])
+
+    def _check_mergeable(self, other: Self) -> None:
+        if not isinstance(other, InformationGain):
+            raise TypeError(f"InformationGain.merge needs another InformationGain, got {type(other).__name__}.")
+        for model in (self, other):
+            check_is_fitted(model)
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"InformationGain.merge: the parameters differ: n_features={self.n_features!r} and "
+                f"n_features={other.n_features!r}. Fit both with the same."
+            )
+        if self.n_features_in_ != other.n_features_in_:
+            raise ValueError(
+                f"InformationGain.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
+                "Both must see rows of the same width."
+            )
+        mine, theirs = (list(getattr(model, "feature_names_in_", [])) for model in (self, other))
+        if mine != theirs:
+            raise ValueError("InformationGain.merge: the feature names differ, so the columns would be mixed up.")
+
+
+def information_gain(presence: Float, counts: Float) -> Float:
+    """Return the information gain of each column, in nats.
+
+    Parameters
+    ----------
+    presence : array of shape (n_classes, n_features)
+        The weight of the rows of each class that hold each column.
+    counts : array of shape (n_classes,)
+        The weight of each class.
+
+    Returns
+    -------
+    array of shape (n_features,)
+        H(class) − H(class | presence), never negative.
+    """
+    total = counts.sum()
+    held = presence.sum(axis=0)
+    gain = np.zeros(presence.shape[1])
+    for inside, count in zip(presence, counts, strict=True):
+        for joint, side in ((inside, held), (np.maximum(count - inside, 0.0), total - held)):
+            expected = count * side / total
+            gain += xlogy(joint, np.divide(joint, expected, out=np.ones_like(joint), where=expected > 0))
+    result: Float = np.maximum(gain / total, 0.0)
+    return result
+
+
+def _canonical(X: csr_array) -> csr_array:
+    """Return a valid CSR matrix without repeated entries; the caller's matrix stays as it is."""
+    X.check_format(full_check=True)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+@compiled
+def _add_dense(X: Float, rows: Integer, codes: Integer, weights: Float, presence: Float) -> None:
+    for p in range(len(rows)):
+        i, k, w = rows[p], codes[p], weights[rows[p]]
+        for c in range(X.shape[1]):
+            if X[i, c] != 0.0:
+                presence[k, c] += w
+
+
+@compiled
+def _add_sparse(
+    indptr: Integer, indices: Integer, data: Float, rows: Integer, codes: Integer, weights: Float, presence: Float
+) -> None:
+    for p in range(len(rows)):
+        i, k, w = rows[p], codes[p], weights[rows[p]]
+        for position in range(indptr[i], indptr[i + 1]):
+            if data[position] != 0.0:
+                presence[k, indices[position]] += w

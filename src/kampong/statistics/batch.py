@@ -1,0 +1,245 @@
+"""One batch of rows: its classes summed up about their own rows, or a few rows learnt one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from kampong._runtime.threads import blocks, compiled, run, split
+from kampong.data.labels import Members
+from kampong.data.rows import raise_not_finite
+
+if TYPE_CHECKING:
+    from kampong._runtime.arrays import Float, Integer, Rows
+
+LARGEST = 1e150
+"""Class means beyond this magnitude have squares that overflow."""
+
+LOST_DIGITS = 1e-3
+"""A column whose scatter is a smaller part of its squares is shifted before they are summed."""
+
+
+class Batch(NamedTuple):
+    """The summary of one batch: which classes it holds and their weights, means and squares about the means."""
+
+    classes: Integer
+    counts: Float
+    means: Float
+    squares: Float
+
+
+def summarise(X: Rows, members: Members, owner: str) -> Batch:
+    """Summarise a batch without touching a state; refuse what is not finite, in the name of its owner."""
+    counts: Float = np.bincount(members.codes, weights=members.weights).astype(np.float64)
+    present = np.flatnonzero(np.bincount(members.codes))
+    local = np.zeros(len(counts), dtype=np.int64)
+    local[present] = np.arange(len(present))
+    members = Members(members.rows, local[members.codes], members.weights, members.n_rows)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if isinstance(X, np.ndarray):
+            means, squares = _summarise_dense(X, members, counts[present])
+        else:
+            means, squares = _summarise_sparse(X, members, counts[present])
+    if len(present) and not (np.isfinite(squares).all() and -LARGEST < means.min() <= means.max() < LARGEST):
+        raise_not_finite(X, owner)
+    return Batch(present, counts[present], means, squares)
+
+
+def few_dense(X: sparse.csr_array) -> Float:
+    """Return a few sparse rows as dense ones: no more than the class means take anyway."""
+    if len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:
+        _refuse_broken(X.shape[1])
+    dense: Float = X.toarray()
+    return dense
+
+
+def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, Float]:
+    """Return means and squares of the classes of a dense batch, summed about the first row of each class."""
+    classes, d = len(counts), X.shape[1]
+    first = np.zeros(classes, dtype=np.int64)
+    first[members.codes[::-1]] = members.rows[::-1]
+    origin = X[first].astype(np.float64)
+    parts = 4 if len(members.rows) * d > 2**18 else 1
+    sums, squares = np.zeros((parts, classes, d)), np.zeros((parts, classes))
+    n = len(members.rows)
+    whole = [slice(0, n)] if X.flags.c_contiguous else blocks(n, d * X.itemsize, target=2**25)
+    for part in whole:
+        rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
+        if not len(rows):
+            continue
+        block = np.ascontiguousarray(X[rows[0] : rows[-1] + 1])
+        pieces = enumerate(split(len(rows), parts))
+        start = rows - rows[0]
+        run(_sum_dense, [(block, start, codes, weights, origin, sums[i], squares[i], a, b) for i, (a, b) in pieces])
+    offset = sums.sum(axis=0) / counts[:, None]
+    total = squares.sum(axis=0) - counts * np.einsum("kd,kd->k", offset, offset)
+    return origin + offset, np.maximum(total, 0.0, where=np.isfinite(total), out=total)
+
+
+def _summarise_sparse(X: sparse.csr_array, members: Members, counts: Float) -> tuple[Float, Float]:
+    """Return means and squares of the classes of a sparse batch, summed about zero where that keeps the digits."""
+    means, raw, canonical = _sum_csr(X, members, counts)
+    if not canonical:
+        X = as_canonical(X)
+        means, raw, _ = _sum_csr(X, members, counts)
+    squares = raw - counts * np.einsum("kd,kd->k", means, means)
+    if np.any((squares < LOST_DIGITS * raw) & (np.bincount(members.codes) > 1)):
+        matrix, shift = shift_far_columns(X, members, Batch(np.arange(len(counts)), counts, means, squares))
+        if shift.any():
+            offset, raw, _ = _sum_csr(matrix, members, counts)
+            means, squares = offset + shift, raw - counts * np.einsum("kd,kd->k", offset, offset)
+    squares[np.bincount(members.codes, minlength=len(counts)) == 1] = 0.0
+    return means, np.maximum(squares, 0.0, where=np.isfinite(squares), out=squares)
+
+
+def _sum_csr(X: sparse.csr_array, members: Members, counts: Float) -> tuple[Float, Float, bool]:
+    classes, d = len(counts), X.shape[1]
+    cells = 8 * classes * d
+    parts = 1 if X.nnz < 2**18 else 4 if 4 * cells < 2**22 else 2 if 2 * cells < 2**29 else 1
+    sums, squares = np.zeros((parts, classes, d)), np.zeros((parts, classes))
+    status = np.zeros(parts, dtype=np.int64)
+    rows, codes, weights = members.rows, members.codes, members.weights
+    pieces = enumerate(split(len(rows), parts))
+    arrays = (X.indptr, X.indices, X.data, rows, codes, weights)
+    run(_sum_sparse, [(*arrays, sums[i], squares[i], status[i : i + 1], a, b) for i, (a, b) in pieces])
+    if status.max(initial=0) == 2:
+        _refuse_broken(d)
+    total = sums[0] if parts == 1 else sums.sum(axis=0)
+    total /= counts[:, None]
+    return total, squares.sum(axis=0), status.max(initial=0) == 0
+
+
+def as_canonical(X: sparse.csr_array) -> sparse.csr_array:
+    """Return X with sorted indices and no duplicates; the caller's matrix stays as it is."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def shift_far_columns(X: sparse.csr_array, members: Members, batch: Batch) -> tuple[sparse.csr_array, Float]:
+    """Subtract a constant from the columns whose scatter would drown in their squares; they become full columns."""
+    weights = np.zeros(X.shape[0])
+    np.add.at(weights, members.rows, members.weights)
+    raw = np.asarray(X.multiply(X).T @ weights).ravel()
+    within = raw - batch.counts @ batch.means**2
+    far = np.flatnonzero(within < LOST_DIGITS * raw)
+    shift = np.zeros(X.shape[1])
+    if not len(far):
+        return X, shift
+    shift[far] = batch.counts @ batch.means[:, far] / batch.counts.sum()
+    n = X.shape[0]
+    indptr = np.arange(n + 1, dtype=X.indptr.dtype) * len(far)
+    stripes = (np.tile(shift[far], n), np.tile(far.astype(X.indices.dtype), n), indptr)
+    return sparse.csr_array(X - sparse.csr_array(stripes, shape=X.shape)), shift
+
+
+def _refuse_broken(d: int) -> None:
+    raise ValueError(
+        f"X is a broken sparse matrix: it has column indices outside 0 … {d - 1} or row pointers outside its data. "
+        "Check it with X.check_format()."
+    )
+
+
+@compiled
+def all_finite(X: Float) -> bool:
+    """Tell whether the sum of the squares of all entries is finite."""
+    total = 0.0
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            total += np.float64(X[i, j]) * np.float64(X[i, j])
+    return bool(np.isfinite(total))
+
+
+@compiled
+def learn_rows(
+    X: Float,
+    rows: Integer,
+    codes: Integer,
+    weights: Float,
+    counts: Float,
+    means: Float,
+    squares: Float,
+    scatter: Float,
+) -> None:
+    """Learn row by row, by Welford's update; `scatter` is a lower triangle, or empty."""
+    d = X.shape[1]
+    step = np.empty(d)
+    for p in range(len(rows)):
+        k, w = codes[p], weights[p]
+        counts[k] += w
+        share = w / counts[k]
+        weight = w * (1.0 - share)
+        total = 0.0
+        for j in range(d):
+            step[j] = X[rows[p], j] - means[k, j]
+            total += step[j] * step[j]
+            means[k, j] += share * step[j]
+        squares[k] += weight * total
+        if weight == 0.0:
+            continue
+        for j in range(scatter.shape[0]):
+            scaled = weight * step[j]
+            for i in range(j + 1):
+                scatter[j, i] += scaled * step[i]
+
+
+@compiled
+def _sum_dense(
+    X: Float,
+    rows: Integer,
+    codes: Integer,
+    weights: Float,
+    origin: Float,
+    sums: Float,
+    squares: Float,
+    start: int,
+    stop: int,
+) -> None:
+    for p in range(start, stop):
+        i, k, w = rows[p], codes[p], weights[p]
+        total = 0.0
+        for j in range(X.shape[1]):
+            step = X[i, j] - origin[k, j]
+            sums[k, j] += w * step
+            total += step * step
+        squares[k] += w * total
+
+
+@compiled
+def _sum_sparse(
+    indptr: Integer,
+    indices: Integer,
+    data: Float,
+    rows: Integer,
+    codes: Integer,
+    weights: Float,
+    sums: Float,
+    squares: Float,
+    status: Integer,
+    start: int,
+    stop: int,
+) -> None:
+    """Sum rows by class; status 1: indices unsorted or repeated, 2: out of bounds."""
+    d = sums.shape[1]
+    for p in range(start, stop):
+        i, k, w = rows[p], codes[p], weights[p]
+        first, last = indptr[i], indptr[i + 1]
+        if first < 0 or last > len(data) or last < first:
+            status[0] = 2
+            return
+        total, previous = 0.0, -1
+        for position in range(first, last):
+            j = indices[position]
+            if j < 0 or j >= d:
+                status[0] = 2
+                return
+            if j <= previous:
+                status[0] = 1
+            previous = j
+            value = np.float64(data[position])
+            sums[k, j] += w * value
+            total += value * value
+        squares[k] += w * total

@@ -1,0 +1,118 @@
+"""Rows of any length, dense or sparse, in flat arrays with their keys and labels: what a reservoir keeps and moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from kampong._runtime.threads import compiled
+
+if TYPE_CHECKING:
+    from kampong._runtime.arrays import Float, Integer, Rows
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows with their keys, weights on arrival, frames on arrival, and labels `codes[first : first + count]`."""
+
+    keys: Float
+    weights: Float
+    frames: Float
+    label_first: Integer
+    label_count: Integer
+    codes: Integer
+
+    def part(self, rows: Any) -> Self:
+        """Return some of the rows; what they point into stays as it is."""
+        flat = ("codes", "indices", "data")
+        return type(self)(*(value if name in flat else value[rows] for name, value in vars(self).items()))
+
+
+@dataclass(frozen=True)
+class Ragged(Drawn):
+    """Rows of any length, `data[first : first + count]` each; without `indices` they are dense."""
+
+    first: Integer
+    count: Integer
+    indices: Integer
+    data: Float
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return sum(array.nbytes for array in vars(self).values())
+
+    def append_to(self, room: Ragged, used: tuple[int, int, int]) -> None:
+        """Copy all rows behind the rows, entries and labels already there."""
+        arguments = (*vars(self).values(), *vars(room).values(), *used)
+        _append(*arguments)
+
+
+def flat_rows(X: Rows, found: Integer, drawn: Drawn) -> Ragged:
+    """Return rows of X as ragged ones, without a copy."""
+    if isinstance(X, np.ndarray):
+        first, count = found * X.shape[1], np.full(len(found), X.shape[1], dtype=np.int64)
+        return Ragged(**vars(drawn), first=first, count=count, indices=np.empty(0, dtype=np.int32), data=X.reshape(-1))
+    first = X.indptr[found].astype(np.int64)
+    return Ragged(**vars(drawn), first=first, count=X.indptr[found + 1] - first, indices=X.indices, data=X.data)
+
+
+def copy_rows(rows: Ragged, chosen: Integer, where: Integer, room: Ragged) -> None:
+    """Copy chosen rows to the places made for them."""
+    for name in ("keys", "weights", "frames"):
+        getattr(room, name)[where] = getattr(rows, name)[chosen]
+    _move(rows.data, rows.first[chosen], room.data, room.first[where], room.count[where])
+    if len(room.indices):
+        _move(rows.indices, rows.first[chosen], room.indices, room.first[where], room.count[where])
+    _move(rows.codes, rows.label_first[chosen], room.codes, room.label_first[where], room.label_count[where])
+
+
+@compiled
+def _move(source: np.ndarray, first: Integer, target: np.ndarray, to: Integer, count: Integer) -> None:
+    for i in range(len(first)):
+        for j in range(count[i]):
+            target[to[i] + j] = source[first[i] + j]
+
+
+@compiled
+def _append(
+    keys: Float,
+    weights: Float,
+    frames: Float,
+    label_first: Integer,
+    label_count: Integer,
+    codes: Integer,
+    first: Integer,
+    count: Integer,
+    indices: Integer,
+    data: Float,
+    room_keys: Float,
+    room_weights: Float,
+    room_frames: Float,
+    room_label_first: Integer,
+    room_label_count: Integer,
+    room_codes: Integer,
+    room_first: Integer,
+    room_count: Integer,
+    room_indices: Integer,
+    room_data: Float,
+    n: int,
+    entries: int,
+    labels: int,
+) -> None:
+    """Copy rows behind the n rows of a room: one call, for streams that come row by row."""
+    for i in range(len(keys)):
+        room_keys[n + i], room_weights[n + i], room_frames[n + i] = keys[i], weights[i], frames[i]
+        room_first[n + i], room_count[n + i] = entries, count[i]
+        room_label_first[n + i], room_label_count[n + i] = labels, label_count[i]
+        for j in range(count[i]):
+            room_data[entries + j] = data[first[i] + j]
+        if len(room_indices):
+            for j in range(count[i]):
+                room_indices[entries + j] = indices[first[i] + j]
+        for j in range(label_count[i]):
+            room_codes[labels + j] = codes[label_first[i] + j]
+        entries += count[i]
+        labels += label_count[i]

@@ -1,0 +1,415 @@
+"""A bounded sample of the rows of a stream: S_w at any width, beside the exact class means of everything seen.
+
+Every row draws an exponential clock, and those that ring first stay. Which rows stay depends on the rows, their weights
+and the seed; neither batches nor reads leave a trace.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from scipy import sparse
+
+from kampong._runtime.hashing import mix
+from kampong._runtime.threads import blocks, compiled
+from kampong.data.labels import Members
+from kampong.data.rows import check_rows, check_weights
+from kampong.statistics.means import ClassMeans
+from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows
+from kampong.statistics.rows import Sample, within_times
+from kampong.statistics.scatter import ClassScatter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kampong._runtime.arrays import Float, Integer, Rows
+
+BUDGET = 64 * 2**20
+"""Bytes for rows, unless told otherwise: 66,000 documents of 76 words."""
+
+ROW_BYTES = 96
+"""What a row costs beside its entries and labels: seven numbers kept, and the room to sort them."""
+
+PENDING_SHARE = 1 / 16
+"""The part of the budget that may wait for the next cut."""
+
+
+class ClassReservoir(ClassMeans):
+    """Exact class means of a stream, and a weighted random sample of its rows within a budget of bytes.
+
+    Row i of weight w_i draws a clock E_i ~ Exp(1) and has the key E_i / w_i. The rows of smallest key are kept: in the
+    order of their keys, as many as fit the budget. τ is the smallest key of all the others. Given τ, row i is kept with
+    the probability 1 − exp(−w_i τ), so
+
+        ω_i = w_i / (1 − exp(−w_i τ))
+
+    makes every total Σ ω_i f(x_i) an unbiased estimate of that over the whole stream: bottom-k sampling (Cohen and
+    Kaplan 2007) by the keys of Efraimidis and Spirakis (2006). Here rows count by their bytes and not by their number,
+    which leaves the argument as it is. For S_w we deviate: ω is scaled in each class to the exact weight of the class.
+
+    The clocks come from a hash of `random_state` and the number of the row in the stream: how the stream is cut into
+    batches changes nothing, not a bit. Decay multiplies all weights seen so far, which moves all keys alike: the order
+    stays, nothing is drawn again, and recent rows are favoured. Decay by 0 forgets the sample.
+
+    While everything fits, S_w is exact.
+
+    Parameters
+    ----------
+    n_features : int
+        The width of the rows.
+    budget : int
+        Bytes for the sample. While it takes in rows, about twice as much is in use.
+    random_state : int
+        The seed of the clocks, at least 0. Streams to be merged need different ones: rows of equal number and equal
+        seed share their clock.
+
+    See Also
+    --------
+    ClassRows : All rows, in hand.
+    ClassScatter : The d × d scatter, exact, where it fits.
+
+    Notes
+    -----
+    The first rows settle the form, dense or sparse (CSR); later batches of the other form are converted. Rows are kept
+    in float32 until the first batch in float64. A row of weight 0 is absent. A row with several labels is kept once; a
+    row with none is not kept. In S_w a class without a row in the sample is taken to vary as the others do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> stream = ClassReservoir(2, budget=200_000)
+    >>> for _ in range(100):
+    ...     stream = stream.update(rng.normal(size=(100, 2)) * [1, 3], rng.integers(0, 2, 100))
+    >>> stream.n_samples, stream.n_kept, stream.nbytes <= 200_000
+    (10000, 1666, True)
+    >>> np.diag(stream.within_times(np.eye(2))).round()
+    array([1., 9.])
+    """
+
+    holds_within = True
+
+    def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
+        super().__init__(n_features)
+        self.budget = _whole("budget", budget, 1, 2**62, "It is the number of bytes for the sample.")
+        self.random_state = _whole("random_state", random_state, 0, 2**64 - 1, "It is the seed of the sample.")
+        self._frame = 0.0  # the sum of the logarithms of all decay factors
+        self._threshold = math.inf  # the logarithm of τ, in the frame of the start of the stream like all keys
+        self._sparse: bool | None = None
+        self._kept = self._waiting = self._room((0, 0, 0), np.dtype(np.float32))
+        self._used = (0, 0, 0)  # rows, entries and labels that wait
+
+    @property
+    def n_kept(self) -> int:
+        """Return the number of rows in the sample."""
+        return len(self._cut().keys)
+
+    @property
+    def full(self) -> bool:
+        """Tell whether rows have been left out."""
+        self._cut()
+        return self._threshold < math.inf
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that the sample takes."""
+        return self._cut().nbytes
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
+        """Learn a batch of rows; on an error the state is as before.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, n_features)
+            Dense or sparse.
+        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
+            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
+        sample_weight : array of shape (rows,), optional
+            A row of twice the weight is kept about twice as often; a weight of 0 is the row absent.
+        decay : float
+            First multiply the weights of everything learnt before by this factor in [0, 1].
+
+        Returns
+        -------
+        ClassReservoir
+            This object.
+        """
+        X = check_rows(X, self.n_features)
+        number = self.n_samples
+        super().update(X, y, sample_weight, decay=decay)
+        if self.n_samples > number:
+            self._settle(X)
+        weights = check_weights(sample_weight, X.shape[0])
+        found, keys = np.empty(len(weights), dtype=np.int64), np.empty(len(weights))
+        seed = np.uint64(self.random_state)
+        count = _draw(weights, np.uint64(number), seed, self._frame, self._threshold, found, keys)
+        if count:
+            read = self._read_indicator if self.multilabel else self._read_labels
+            members = read(y, weights)[0]
+            found = found[:count]
+            first = np.searchsorted(members.rows, found)
+            labels = np.searchsorted(members.rows, found, side="right") - first
+            frames = np.full(count, self._frame)
+            self._take(X, found, Drawn(keys[:count], weights[found], frames, first, labels, members.codes))
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Multiply every weight by `factor` in [0, 1]; the means and the sample stay as they are."""
+        super().decay(factor)
+        if factor > 0:
+            self._frame += math.log(factor)
+        else:
+            self._kept = self._waiting = self._room((0, 0, 0), self._kept.data.dtype)
+            self._used, self._threshold = (0, 0, 0), math.inf
+        return self
+
+    def held(self) -> tuple[Rows, Members]:
+        """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
+        kept = self._cut()
+        return self._rows(kept), self._weigh(kept)[0]
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block: exact while all rows fit, estimated from the sample after that."""
+        kept = self._cut()
+        members, _ = self._weigh(kept)
+        weight = float(members.weights.sum())
+        if weight == 0:
+            raise ValueError(
+                f"ClassReservoir has seen {self.n_samples} rows, and the {len(kept.keys)} kept within its budget of "
+                f"{self.budget} bytes weigh nothing: S_w needs one that does. Give it rows, or a larger budget."
+            )
+        return within_times(self._rows(kept), members, self._means[: len(self._index)], block) / weight
+
+    def sample(self, most: int | None = None) -> Sample:
+        """Return the rows kept, or the first `most` of them, which are a sample too, in the order of their keys."""
+        kept = self._cut()
+        members, weights = self._weigh(kept)
+        own = kept.weights * np.exp(self._frame - kept.frames)
+        sample = Sample(self._rows(kept), members.renamed(self._index.position), weights, own, np.arange(len(own)))
+        return sample if most is None or most >= len(own) else sample.first(most)
+
+    def halves(self) -> tuple[Self, Self]:
+        """Return two copies with the same means and every other row of the sample each: their difference is its error.
+
+        They are for reading: in a half that goes on learning, the rows of before count for half.
+        """
+        first, second = self._copy(), self._copy()
+        for start, half in enumerate((first, second)):
+            kept = half._kept
+            half._kept = half._gather([kept], np.arange(start, len(kept.keys), 2), kept.data.dtype)
+        return first, second
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the whole state as arrays: no objects, nothing to unpickle."""
+        kept = self._cut()
+        form = {None: -1, False: 0, True: 1}[self._sparse]
+        sample = {f"sample_{field.name}": getattr(kept, field.name).copy() for field in fields(kept)}
+        return {
+            **super().to_arrays(),
+            **sample,
+            "sample_form": np.array([self.budget, form]),
+            "sample_seed": np.array(self.random_state, dtype=np.uint64),
+            "sample_clock": np.array([self._frame, self._threshold]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the statistics that `to_arrays` wrote."""
+        result = super().from_arrays(arrays)
+        result.budget, form = (int(v) for v in arrays["sample_form"])
+        result.random_state = int(arrays["sample_seed"])
+        result._frame, result._threshold = (float(v) for v in arrays["sample_clock"])
+        result._sparse = {-1: None, 0: False, 1: True}[form]
+        result._kept = Ragged(*(np.array(arrays[f"sample_{field.name}"]) for field in fields(Ragged)))
+        result._waiting = result._room((0, 0, 0), result._kept.data.dtype)
+        return result
+
+    # How.
+
+    def _check_mergeable(self, other: ClassMeans) -> None:
+        super()._check_mergeable(other)
+        budget = cast("ClassReservoir", other).budget
+        if budget != self.budget:
+            raise ValueError(
+                f"cannot merge a ClassReservoir of budget {self.budget} with one of budget {budget}: "
+                "collect both with the same budget."
+            )
+
+    def _join(self, other: Any, joined: Float) -> None:
+        """Unite the samples: the weights of both streams as they are now."""
+        super()._join(other, joined)
+        kept = other._cut()
+        shift = self._frame - other._frame
+        self._threshold = min(self._threshold, other._threshold + shift)
+        numbered = np.array([self._index._codes[label] for label in other._index.labels], dtype=np.int64)
+        codes = numbered[kept.codes]
+        keys, frames = kept.keys + shift, kept.frames + shift
+        if other._sparse is not None:
+            X = other._rows(kept)
+            self._settle(X)
+            drawn = Drawn(keys, kept.weights, frames, kept.label_first, kept.label_count, codes)
+            self._take(X, np.arange(len(keys)), drawn)
+        self._cut(always=True)
+
+    def _settle(self, X: Rows) -> None:
+        """Let rows settle the form and dtype of the sample, whether one stays or not: batches must not matter."""
+        if self._sparse is None:
+            self._sparse = not isinstance(X, np.ndarray)
+            self._kept = self._waiting = self._room((0, 0, 0), X.dtype)
+        if X.dtype != self._kept.data.dtype:
+            self._cut(dtype=np.result_type(X.dtype, self._kept.data.dtype), always=True)
+
+    def _take(self, X: Rows, found: Integer, drawn: Drawn) -> None:
+        """Take in rows of X, in the form of the sample; those without a label are left out."""
+        if self.multilabel and not drawn.label_count.all():
+            labelled = drawn.label_count > 0
+            found, drawn = found[labelled], drawn.part(labelled)
+        if not len(found):
+            return
+        is_sparse = not isinstance(X, np.ndarray)
+        if is_sparse == self._sparse and (is_sparse or cast("Float", X).flags.c_contiguous):
+            self._add(flat_rows(X, found, drawn))
+            return
+        for part in blocks(len(found), 8 * self.n_features):
+            block: Any = X[found[part]]
+            if self._sparse:
+                block = sparse.csr_array(block)
+            else:
+                block = block.toarray() if is_sparse else np.ascontiguousarray(block)
+            self._add(flat_rows(block, np.arange(block.shape[0]), drawn.part(part)))
+
+    def _add(self, rows: Ragged) -> None:
+        """Let rows wait for the next cut, or cut at once where they are too many."""
+        dtype = self._kept.data.dtype
+        n, entries, labels = self._used
+        used = (n + len(rows.keys), entries + int(rows.count.sum()), labels + int(rows.label_count.sum()))
+        if self._size(*used, dtype) > PENDING_SHARE * self.budget:
+            self._cut(rows)
+            return
+        room = self._waiting
+        if used[0] > len(room.keys) or used[1] > len(room.data) or used[2] > len(room.codes):
+            room = self._room((2 * used[0], 2 * used[1], 2 * used[2]), dtype)
+            self._waiting.part(slice(n)).append_to(room, (0, 0, 0))
+            self._waiting = room
+        rows.append_to(room, self._used)
+        self._used = used
+
+    def _cut(self, *more: Ragged, dtype: np.dtype[Any] | None = None, always: bool = False) -> Ragged:
+        """Return the sample once all rows that wait have joined it: those of smallest key that fit the budget."""
+        if not (self._used[0] or more or always):
+            return self._kept
+        dtype = dtype or self._kept.data.dtype
+        parts = [self._kept, self._waiting.part(slice(self._used[0])), *more]
+        self._kept = self._gather(parts, self._choose(parts, dtype), dtype)
+        self._waiting, self._used = self._room((0, 0, 0), dtype), (0, 0, 0)
+        return self._kept
+
+    def _choose(self, parts: list[Ragged], dtype: np.dtype[Any]) -> Integer:
+        """Return the rows of all parts to keep, in the order of their keys; remember the first of the others."""
+        keys = np.concatenate([part.keys for part in parts])
+        order = np.argsort(keys, kind="stable")
+        sizes = np.concatenate([self._size(1, part.count, part.label_count, dtype) for part in parts])
+        fitting = int(np.searchsorted(np.cumsum(sizes[order]), self.budget, side="right"))
+        if fitting < len(order):
+            self._threshold = min(self._threshold, float(keys[order[fitting]]))
+        # Equal keys stay or go together, so the order of arrival does not matter.
+        return order[: np.count_nonzero(keys < self._threshold)]
+
+    def _gather(self, parts: list[Ragged], chosen: Integer, dtype: np.dtype[Any]) -> Ragged:
+        """Return the chosen rows of all parts, in the order given."""
+        counts = np.concatenate([part.count for part in parts])[chosen]
+        labels = np.concatenate([part.label_count for part in parts])[chosen]
+        room = self._room((len(chosen), int(counts.sum()), int(labels.sum())), dtype)
+        room.count[:], room.label_count[:] = counts, labels
+        room.first[:], room.label_first[:] = np.cumsum(counts) - counts, np.cumsum(labels) - labels
+        del counts, labels
+        start = 0
+        for part in parts:
+            where = np.flatnonzero((chosen >= start) & (chosen < start + len(part.keys)))
+            copy_rows(part, chosen[where] - start, where, room)
+            start += len(part.keys)
+        return room
+
+    def _room(self, sizes: tuple[int, int, int], dtype: np.dtype[Any]) -> Ragged:
+        """Return space for so many rows, entries and labels."""
+        n, entries, labels = sizes
+        keys, weights, frames = np.empty((3, n))
+        first, count, label_first, label_count = np.empty((4, n), dtype=np.int64)
+        codes = np.empty(labels, dtype=np.int64)
+        indices = np.empty(entries if self._sparse else 0, dtype=self._index_dtype)
+        data = np.empty(entries, dtype=dtype)
+        return Ragged(keys, weights, frames, label_first, label_count, codes, first, count, indices, data)
+
+    def _size(self, rows: int, entries: Any, labels: Any, dtype: np.dtype[Any]) -> Any:
+        """Return the bytes that rows with so many entries and labels count for."""
+        entry = dtype.itemsize + (self._index_dtype.itemsize if self._sparse else 0)
+        return ROW_BYTES * rows + entry * entries + 8 * labels
+
+    @property
+    def _index_dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.int32 if self.n_features < 2**31 else np.int64)
+
+    def _rows(self, kept: Ragged) -> Rows:
+        """Return the sample as one matrix, without a copy of its entries."""
+        shape = (len(kept.keys), self.n_features)
+        if not self._sparse:
+            return kept.data.reshape(shape)
+        return sparse.csr_array((kept.data, kept.indices, np.append(kept.first, len(kept.data))), shape=shape)
+
+    def _weigh(self, kept: Ragged) -> tuple[Members, Float]:
+        """Return the memberships, scaled to the exact weight of each class, and ω of each row."""
+        weights = kept.weights * np.exp(self._frame - kept.frames)
+        if self._threshold < math.inf:
+            # Beyond 50 the probability is 1 to the last digit, and its exponential would overflow.
+            rate = np.minimum(np.log(kept.weights) - kept.frames + self._threshold, 50.0)
+            weights /= -np.expm1(-np.exp(rate))
+        rows = np.repeat(np.arange(len(weights)), kept.label_count)
+        sums = np.bincount(kept.codes, weights=weights[rows], minlength=len(self._index))
+        counts = self._counts[: len(self._index)]
+        scale = np.divide(counts, sums, out=np.zeros(len(counts)), where=sums > 0)
+        return Members(rows, kept.codes, weights[rows] * scale[kept.codes], len(weights)), weights
+
+
+class SampledScatter(ClassReservoir, ClassScatter):
+    """The d × d scatter, exact, and a sample of rows beside it, to judge by.
+
+    Parameters
+    ----------
+    n_features : int
+        The width d of the rows.
+    budget : int
+        Bytes for the sample.
+    random_state : int
+        The seed of its clocks.
+    """
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block, from the scatter."""
+        return ClassScatter.within_times(self, block)
+
+
+def _whole(name: str, value: Any, low: int, high: int, meaning: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= int(value) <= high:
+        raise ValueError(f"ClassReservoir: {name} must be an integer of at least {low}, got {value!r}. {meaning}")
+    return int(value)
+
+
+@compiled
+def _draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float, found: Integer, keys: Float) -> int:
+    """Find the rows whose key is below the threshold; `number` is how many rows came before."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    start = mix(seed + step)
+    count = 0
+    for i in range(len(weights)):
+        if weights[i] > 0.0:
+            number += np.uint64(1)
+            bits = mix(mix(number * step) ^ start) >> np.uint64(12)
+            clock = -np.log((np.float64(bits) + 0.5) * 2.0**-52)
+            key = np.log(clock) - np.log(weights[i]) + frame
+            if key < threshold:
+                found[count], keys[count] = i, key
+                count += 1
+    return count

@@ -1,0 +1,687 @@
+"""The linear estimators: one criterion each, everything else shared (`_discriminant.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.checkpoint import savable
+from kampong.data.parameters import check_number
+from kampong.statistics import ClassScatter
+from kampong.statistics.reservoir import BUDGET
+from kampong.subspace.base import DiscriminantSubspace
+from kampong.subspace.choice import EPSILONS, RIDGES
+from kampong.subspace.criteria import FisherCriterion, MarginCriterion
+from kampong.subspace.fitted import below
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kampong.statistics import ClassMeans
+    from kampong.subspace.criteria import Criterion
+
+__all__ = [
+    "FisherDiscriminant",
+    "InterClassScatter",
+    "MarginSubspace",
+    "MaximumMarginCriterion",
+    "SupervisedKampongMeasure",
+]
+
+
+@savable
+class MarginSubspace(DiscriminantSubspace):
+    """The directions that maximise the margin criterion S_b − ε S_w, exactly, in one pass.
+
+    Solves max tr W(S_b − ε S_w)Wᵀ over orthonormal rows W, where S_b is the scatter of the class means and S_w the
+    scatter within the classes, both weighted by the class priors. ε is a threshold on the ratio of between-class to
+    within-class variance: as many directions raise the criterion as linear discriminant analysis has ratios above ε.
+
+    `partial_fit` only accumulates statistics, which merge, decay and do not depend on order or batches; the
+    eigenproblem is solved when a result is read. Where rows carry several labels, a row counts for each of its
+    labels, in S_b, in S_w and in the means.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
+        are classes do. More may be asked for, up to the number of features; a warning
+        says how many of them lower the criterion.
+    epsilon : float or "auto"
+        The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on rows
+        held back: from rows in hand, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
+        turn where rows are few. What the rows held back added is taken out of the statistics again, so no second
+        pass is needed; a choice is made anew when a result is read.
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
+        "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
+        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
+    head : {"auto", "gaussian", "nearest_mean"}
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 8,192 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, orthonormal. The sign of each is fixed: its largest entry is positive.
+    eigenvalues_ : array of shape (n_components,)
+        What each direction adds to the criterion: eigenvalues of S_b − ε S_w.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
+    head_ : str
+        What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+
+    See Also
+    --------
+    InterClassScatter : The case ε = 0, for any width.
+    MaximumMarginCriterion : The case ε = 1.
+    SupervisedKampongMeasure : The case ε = (a − 1)/2.
+    FisherDiscriminant : The ratio in place of the difference.
+
+    References
+    ----------
+    Yan et al., IMMC: incremental maximum margin criterion, KDD 2004 (weighted MMC, section 3.2). Yan et al., A scalable
+    supervised algorithm for dimensionality reduction on streaming data, Information Sciences 176, 2006. Both use an
+    order-dependent recursion with a shift θ; the directions here are exact and need no shift.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import MarginSubspace
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MarginSubspace(epsilon=0.05).fit(X, y)
+    >>> model.transform(X).shape, round(model.score(X, y), 3)
+    ((150, 2), 0.94)
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        epsilon: Any = 1.0,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        if self.epsilon == "auto":
+            return MarginCriterion(1.0 if statistics is None else self._chosen(self._usual(statistics)))
+        name, step = type(self).__name__, "0 weighs the class means alone; 'auto' has it chosen."
+        return MarginCriterion(check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return [MarginCriterion(epsilon) for epsilon in EPSILONS] if self.epsilon == "auto" else None
+
+    @property
+    def epsilon_(self) -> float:
+        """The weight ε in use."""
+        self._solve()
+        criterion = self._criterion(self._statistics)
+        assert isinstance(criterion, MarginCriterion)
+        return criterion.epsilon
+
+
+@savable
+class InterClassScatter(MarginSubspace):
+    """The directions in which the class means differ most (IIS): ε = 0, exact at any width.
+
+    Solves max tr W S_b Wᵀ over orthonormal rows W from counts and class sums alone: O(non-zeros) a row, O(K·d) memory,
+    no d × d array.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
+        are classes do. More may be asked for, up to the number of features with solver="scatter"; a warning
+        says how many of them lower the criterion.
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
+        "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
+        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
+    head : {"auto", "gaussian", "nearest_mean"}
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 8,192 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, orthonormal. The sign of each is fixed: its largest entry is positive.
+    eigenvalues_ : array of shape (n_components,)
+        What each direction adds to the criterion: eigenvalues of S_b.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
+    head_ : str
+        What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+
+    See Also
+    --------
+    MarginSubspace : Any ε.
+
+    References
+    ----------
+    Yan et al., A scalable supervised algorithm for dimensionality reduction on streaming data, Information Sciences
+    176, 2006, section 3.2: there by a recursion, here exactly.
+
+    Examples
+    --------
+    >>> from kampong import InterClassScatter
+    >>> from kampong.datasets import sparse_text
+    >>> X, y = sparse_text(60, 100_000, n_classes=3, random_state=0)
+    >>> InterClassScatter().fit(X, y).transform(X).shape
+    (60, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        return MarginCriterion.inter_class()
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return None
+
+
+@savable
+class MaximumMarginCriterion(MarginSubspace):
+    """The directions that maximise S_b − S_w (MMC): ε = 1.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
+        are classes do. More may be asked for, up to the number of features; a warning
+        says how many of them lower the criterion.
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
+        "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
+        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
+    head : {"auto", "gaussian", "nearest_mean"}
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 8,192 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, orthonormal. The sign of each is fixed: its largest entry is positive.
+    eigenvalues_ : array of shape (n_components,)
+        What each direction adds to the criterion: eigenvalues of S_b − S_w = 2 S_b − S_t.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
+    head_ : str
+        What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+
+    See Also
+    --------
+    MarginSubspace : Any ε.
+
+    References
+    ----------
+    Li, Jiang and Zhang, Efficient and robust feature extraction by maximum margin criterion, NIPS 2004. Yan et al.,
+    IMMC: incremental maximum margin criterion, KDD 2004.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import MaximumMarginCriterion
+    >>> X, y = load_iris(return_X_y=True)
+    >>> MaximumMarginCriterion().fit(X, y).eigenvalues_.round(4)
+    array([3.6435])
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        return MarginCriterion.maximum_margin()
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return None
+
+
+@savable
+class SupervisedKampongMeasure(MarginSubspace):
+    """The directions of the Supervised Kampong Measure (SKM) with parameter a: ε = (a − 1)/2.
+
+    The measure weighs each pair of a row and a class mean; its matrix is exactly twice S_b − ((a − 1)/2) S_w, so a = 1
+    is the inter-class scatter and a = 3 the maximum margin criterion. `eigenvalues_` are those of S_b − ε S_w, half of
+    the paper's.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
+        are classes do. More may be asked for, up to the number of features; a warning
+        says how many of them lower the criterion.
+    a : float or "auto"
+        The weight a ≥ 1 of the pull of a row towards the mean of its own class. "auto" chooses it by the accuracy on
+        rows held back, as `MarginSubspace` chooses ε.
+    solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
+        "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
+        to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
+        the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
+        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
+    head : {"auto", "gaussian", "nearest_mean"}
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
+        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
+        (it measures the covariance on a sample of 8,192 of them or more).
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, orthonormal. The sign of each is fixed: its largest entry is positive.
+    eigenvalues_ : array of shape (n_components,)
+        What each direction adds to the criterion: eigenvalues of S_b − ((a − 1)/2) S_w.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    epsilon_ : float
+        The weight ε in use.
+    a_ : float
+        The parameter a in use.
+    head_ : str
+        What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+
+    See Also
+    --------
+    MarginSubspace : The same with ε itself as the parameter.
+
+    References
+    ----------
+    The Supervised Kampong Measure, equations 22 and 23: there by a recursion, here exactly.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from kampong import SupervisedKampongMeasure
+    >>> X, y = load_wine(return_X_y=True)
+    >>> SupervisedKampongMeasure(a=1.5).fit(X, y).components_.shape
+    (2, 13)
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        a: Any = 2.0,
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.a = a
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        if self.a == "auto":
+            return MarginCriterion(1.0 if statistics is None else self._chosen(self._usual(statistics)))
+        name, step = type(self).__name__, "1 is the inter-class scatter, 3 the maximum margin criterion; or 'auto'."
+        return MarginCriterion.kampong(check_number(name, "a", self.a, low=1.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        return [MarginCriterion(epsilon) for epsilon in EPSILONS] if self.a == "auto" else None
+
+    @property
+    def a_(self) -> float:
+        """The parameter a in use."""
+        return 1.0 + 2.0 * self.epsilon_
+
+    def _admit(self, ratio: float) -> str:
+        return f"a={2 * below(ratio) + 1:g}"
+
+
+@savable
+class FisherDiscriminant(DiscriminantSubspace):
+    """Linear discriminant analysis with a ridge: incremental, mergeable, for sparse rows, weights and new classes.
+
+    Maximises wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI. At ridge 0 this is
+    scikit-learn's `LinearDiscriminantAnalysis`, directions and predictions.
+
+    Parameters
+    ----------
+    n_components : int or None
+        How many directions, at most one less than there are classes; None for all of those.
+    ridge : float, "auto" or "rule"
+        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it from a grid by the accuracy on rows
+        held back, as `MarginSubspace` chooses ε. "rule" is quicker, for models that are read after each row: d/n times
+        the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
+        no scatter is kept (past 8192 features).
+    solver : {"auto", "scatter", "resolvent", "reservoir"}
+        "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
+        rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
+        it fits.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
+        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float, optional
+        The kinder way to say it: the number of rows after which a row counts half. Give one of both.
+    head : {"auto", "gaussian", "nearest_mean"}
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
+        observed priors, or the nearest class mean. "auto" is Gaussian.
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 8,192 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, with wᵀ(S_w + ρI)w = 1. The sign of each is fixed: its largest entry is positive.
+    eigenvalues_ : array of shape (n_components,)
+        The ratio that each direction reaches.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+    head_ : str
+        What predicts.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+    ridge_ : float
+        The ridge in use.
+
+    See Also
+    --------
+    MarginSubspace : The difference in place of the ratio; a margin direction of eigenvalue λ is the Fisher direction
+        at ridge λ/ε.
+
+    References
+    ----------
+    Fisher, The use of multiple measurements in taxonomic problems, 1936. Friedman, Regularized discriminant analysis,
+    1989, for the ridge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from kampong import FisherDiscriminant
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
+    >>> model.score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        *,
+        ridge: Any = "auto",
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.ridge = ridge
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in use."""
+        self._solve()
+        criterion = self._criterion(self._statistics)
+        assert isinstance(criterion, FisherCriterion)
+        return criterion.ridge
+
+    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+        if isinstance(self.ridge, str) and self.ridge in ("auto", "rule"):
+            if statistics is None:
+                return FisherCriterion(0.0)
+            return FisherCriterion(self._chosen(self._usual(statistics)))
+        name, step = type(self).__name__, "Use 'auto' to have it chosen."
+        return FisherCriterion(check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step))
+
+    def _candidates(self, statistics: ClassMeans | None) -> Sequence[Criterion] | None:
+        if self.ridge != "auto":
+            return None
+        if statistics is None or statistics.within_trace == 0:
+            return []
+        grid = RIDGES * statistics.within_trace / statistics.n_features
+        return [FisherCriterion(float(ridge)) for ridge in np.sort(np.append(grid, _ridge_rule(statistics)))]
+
+    def _usual(self, statistics: ClassMeans) -> float:
+        return _ridge_rule(statistics)
+
+
+FADED = 1e-30
+"""A variance below this part of the largest one is rounding: its square root is past the digits of a number."""
+
+
+def _ridge_rule(statistics: ClassMeans) -> float:
+    """Return d/n times the lower quartile of the within-class variances, or times their mean where only that is known.
+
+    One feature of large units would drown the others in the mean. A variance that has faded to nothing beside the
+    others, as where a stream forgets the rows that a column varied in, says nothing of them.
+    """
+    spread = statistics.within_trace
+    if spread == 0:  # every class is a single point: any ridge gives the same directions
+        spread = float((statistics.between_factor() ** 2).sum())
+    elif isinstance(statistics, ClassScatter):
+        variances = statistics.within_variances()
+        live = variances[variances > FADED * variances.max()]
+        spread = statistics.n_features * float(np.percentile(live, 25))
+    return spread / statistics.total

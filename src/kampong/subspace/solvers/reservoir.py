@@ -1,0 +1,55 @@
+"""Directions of any criterion from a stream of any width: exact class means, S_w from a bounded sample of rows.
+
+The sample stands in for the rows in hand, and `resolvent.py` does the rest. While everything fits the sample the result
+is that of the rows in hand; past that its error falls with the square root of the sample's size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kampong.statistics.reservoir import ClassReservoir
+from kampong.subspace.solvers import resolvent
+
+if TYPE_CHECKING:
+    from kampong.statistics import ClassMeans
+    from kampong.subspace.criteria import Criterion
+    from kampong.subspace.solvers.base import Krylov, Subspace
+
+NAME = "reservoir"
+STATISTICS = ClassReservoir
+
+
+def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
+    """Say why this pair cannot be served and who can, or return None."""
+    if not isinstance(statistics, ClassReservoir):
+        return (
+            f"needs a sample of the rows of a stream (ClassReservoir), and these statistics are "
+            f"{type(statistics).__name__}: collect ClassReservoir, or use solver='auto'"
+        )
+    return resolvent.refuse(criterion, statistics, n_components)
+
+
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+) -> Subspace:
+    """Return the leading directions of a margin or Fisher criterion.
+
+    Parameters
+    ----------
+    criterion : MarginCriterion or FisherCriterion
+        Any.
+    statistics : ClassReservoir
+        At least two classes.
+    n_components : int or None
+        None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+    space : Krylov, optional
+        Where to look, if it has been built before.
+
+    Returns
+    -------
+    Subspace
+        Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
+    """
+    return replace(resolvent.solve(criterion, statistics, n_components, space), solver=NAME)

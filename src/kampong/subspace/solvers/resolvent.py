@@ -1,0 +1,212 @@
+"""Directions of any criterion at any width, through products of S_w with blocks of few columns.
+
+Fisher's directions span (S_w + ρI)⁻¹Φᵀ, and by the identity in `criterion.py` so do the margin's, each at its own ρ.
+All of these lie, to any accuracy, in the block Krylov space of S_w started at the class means,
+
+    span{Φᵀ, S_wΦᵀ, S_w²Φᵀ, …},
+
+which does not depend on ρ or ε. So the space is built once, by block Lanczos steps with full orthogonalisation, and
+the criterion is maximised inside it: t steps give what t steps of block conjugate gradients give, for every ρ and ε at
+once, with one pass over the rows a step.
+
+Steps end when one more would raise the criterion by less than TOLERANCE. Fewer steps act as a ridge of their own: they
+leave out directions of small within-class variance. `Subspace.n_steps` says how many were taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from kampong._runtime.arrays import fix_signs
+from kampong._runtime.threads import one_blas_thread, run, split
+from kampong.statistics.rows import ClassRows
+from kampong.subspace.criteria import MarginCriterion
+from kampong.subspace.solvers.base import Krylov, Subspace, classes_seen, keep
+from kampong.subspace.solvers.gram import right_singular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._runtime.arrays import Float
+    from kampong.statistics import ClassMeans
+    from kampong.subspace.criteria import Criterion
+
+NAME = "resolvent"
+STATISTICS = ClassRows
+TOLERANCE = 1e-3
+MOST_STEPS = 30
+PARTS = 4
+"""Products with the basis are cut into so many parts: threads of BLAS collapse where cores are shared."""
+
+BASIS_BYTES = 2**30
+"""The most memory for the basis: a block of d × (K − 1) numbers a step. Fewer steps are taken where it is reached."""
+
+
+def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
+    """Say why this pair cannot be served and who can, or return None."""
+    if not statistics.holds_within:
+        return (
+            f"needs rows in hand (fit) or a scatter, and these statistics are {type(statistics).__name__}: "
+            "collect ClassRows or ClassScatter, or use epsilon=0, which solver='gram' solves from class means"
+        )
+    most = min(classes_seen(statistics) - 1, statistics.n_features)
+    if n_components is not None and n_components > most:
+        return (
+            f"finds at most {most} directions for {classes_seen(statistics)} classes and {statistics.n_features} "
+            f"features, and n_components is {n_components}: ask for fewer, or use solver='scatter' up to its width"
+        )
+    return None
+
+
+def solve(
+    criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
+) -> Subspace:
+    """Return the leading directions of a margin or Fisher criterion.
+
+    Parameters
+    ----------
+    criterion : MarginCriterion or FisherCriterion
+        Any.
+    statistics : ClassRows or ClassScatter
+        At least two classes.
+    n_components : int or None
+        None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+    space : Krylov, optional
+        Where to look, if it has been built before.
+
+    Returns
+    -------
+    Subspace
+        Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
+    """
+    if space is None:
+        space = build(statistics, lambda grown: criterion_value(grown, criterion))
+    return inside(space, criterion, n_components)
+
+
+def build(
+    statistics: ClassMeans, value: Callable[[Krylov], float], tolerance: float = TOLERANCE, patience: int = 1
+) -> Krylov:
+    """Return the Krylov space, grown until `patience` more steps raise `value` by less than a `tolerance` of it."""
+    singular, rows = right_singular(statistics.between_factor(), None)
+    rank = max(1, int(np.count_nonzero(singular > 1e-7 * singular[0])) if singular[0] > 0 else 1)
+    block = rows[:rank]
+    between, d = singular[:rank] ** 2, statistics.n_features
+    most = int(min(MOST_STEPS, max(2, BASIS_BYTES // (8 * rank * d))))
+    room, within, values = np.empty((8 * rank, d)), np.empty((0, 0)), []
+    space = Krylov(room[:0], within, between, 0)
+    for step in range(1, most + 1):
+        product = _within(statistics, block)
+        old, size = len(within), len(within) + len(block)
+        if size > len(room):
+            room = np.concatenate([room, np.empty_like(room)])
+        room[old:size] = block
+        basis = room[:size]
+        with one_blas_thread():
+            column = _inner(basis, product)
+        grown = np.empty((size, size))
+        grown[:old, :old], grown[:, old:], grown[old:, :old] = within, column, column[:old].T
+        within = (grown + grown.T) / 2
+        space = Krylov(basis, within, between, step)
+        values.append(value(space))
+        if step > patience and values[-1] - values[-1 - patience] <= tolerance * abs(values[-1]):
+            break
+        block = _orthonormal(product, basis)
+        if not len(block):
+            break
+    return space
+
+
+def whole(statistics: ClassMeans) -> Krylov:
+    """Return the space of all directions, as a Krylov space that needed no steps; its S_b is left out."""
+    basis = np.eye(statistics.n_features)
+    return Krylov(basis, statistics.within_times(basis), np.empty(0), 0)
+
+
+def inside(space: Krylov, criterion: Criterion, n_components: int | None) -> Subspace:
+    """Return the directions that maximise a criterion inside a Krylov space."""
+    most = len(space.between)
+    if isinstance(criterion, MarginCriterion):
+        values, vectors = _margin(space, criterion.epsilon, most)
+        size = space.between.sum() + criterion.epsilon * np.trace(space.within)
+        n_positive = int(np.count_nonzero(values > len(space.within) * np.finfo(float).eps * size))
+        kept = min(keep(n_components, n_positive), most)
+        total = float(values[:n_positive].sum())
+    else:
+        values, vectors = _fisher(space, criterion.ridge)
+        n_positive, kept, total = most, min(n_components or most, most), float(values.sum())
+    components = fix_signs(vectors[:, :kept].T @ space.basis)
+    return Subspace(components, values[:kept], total, n_positive, NAME, n_steps=space.n_steps)
+
+
+def criterion_value(space: Krylov, criterion: Criterion) -> float:
+    """Return the largest value that a criterion takes inside a space: the sum of its leading eigenvalues."""
+    if isinstance(criterion, MarginCriterion):
+        values, _ = _margin(space, criterion.epsilon, len(space.between))
+        return float(np.maximum(values, 0.0).sum()) or float(values[0])
+    return float(_fisher(space, criterion.ridge)[0].sum())
+
+
+def _margin(space: Krylov, epsilon: float, most: int) -> tuple[Float, Float]:
+    matrix = -epsilon * space.within
+    matrix.flat[: len(space.between) * (len(matrix) + 1) : len(matrix) + 1] += space.between
+    first = len(matrix) - most
+    values, vectors = linalg.eigh(matrix, subset_by_index=(first, len(matrix) - 1), check_finite=False)
+    return values[::-1], vectors[:, ::-1]
+
+
+def _fisher(space: Krylov, ridge: float) -> tuple[Float, Float]:
+    matrix = space.within.copy()
+    # Rounding may leave a zero of S_w slightly negative; a relative 1e-12 keeps the factor real.
+    matrix.flat[:: len(matrix) + 1] += ridge + 1e-12 * np.trace(matrix) / len(matrix)
+    lower = linalg.cholesky(matrix, lower=True, check_finite=False)
+    right = np.zeros((len(matrix), len(space.between)))
+    np.fill_diagonal(right, np.sqrt(space.between))
+    white = linalg.solve_triangular(lower, right, lower=True, check_finite=False)
+    left, singular, _ = linalg.svd(white, full_matrices=False, check_finite=False)
+    return singular**2, linalg.solve_triangular(lower, left, lower=True, trans=1, check_finite=False)
+
+
+def _within(statistics: ClassMeans, block: Float) -> Float:
+    """Return S_w times the rows of a block, as rows."""
+    return np.ascontiguousarray(statistics.within_times(np.ascontiguousarray(block.T)).T)
+
+
+def _orthonormal(product: Float, basis: Float) -> Float:
+    """Return what is new in a product, as orthonormal rows; directions that are not new are left out."""
+    size = np.sqrt(np.einsum("ij,ij->i", product, product)).max()
+    product = product.copy()
+    with one_blas_thread():
+        for _ in range(2):
+            _subtract(product, basis)
+        _, singular, rows = linalg.svd(product, full_matrices=False, overwrite_a=True, check_finite=False)
+        rows = rows[singular > 1e-10 * size]
+        _subtract(rows, basis)
+    new: Float = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return new
+
+
+def _subtract(rows: Float, basis: Float) -> None:
+    """Take from rows, in place, what lies in the span of an orthonormal basis."""
+    coefficients = _inner(basis, rows).T
+
+    def work(start: int, stop: int) -> None:
+        rows[:, start:stop] -= coefficients @ basis[:, start:stop]
+
+    run(work, split(rows.shape[1], PARTS))
+
+
+def _inner(basis: Float, rows: Float) -> Float:
+    """Return basis @ rows.T, a part of the columns a thread; BLAS is held to one thread by the caller."""
+    parts = split(rows.shape[1], PARTS)
+    sums = np.empty((len(parts), len(basis), len(rows)))
+
+    def work(number: int, start: int, stop: int) -> None:
+        np.matmul(basis[:, start:stop], rows[:, start:stop].T, out=sums[number])
+
+    run(work, [(number, *part) for number, part in enumerate(parts)])
+    total: Float = sums.sum(axis=0)
+    return total
