@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from benchmarks.margin import load
 from benchmarks.measure import exponent, medians, peak_memory
 from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.kernels.subspace import automatic_ridge
+from kampong.subspace.criteria import landmark_ridge
 
 SETS = ("optdigits", "pendigits", "satimage", "usps", "letter", "mnist")
 RIDGES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -105,7 +105,7 @@ def ridges(shrink: int = 1, sets: tuple[str, ...] = SETS[:-1]) -> None:
                 KernelFisherDiscriminant(ridge=ridge, **given).fit(X, y).score(X_test, y_test)
                 for ridge in ("auto", *RIDGES)
             ]
-            part = automatic_ridge(landmarks._statistics)
+            part = landmark_ridge(landmarks._statistics)
             print(f"  {name:<10} {m:>5} {part:8.1e} " + " ".join(f"{score:7.4f}" for score in scores), flush=True)
 
 

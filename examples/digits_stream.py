@@ -1,7 +1,7 @@
 """The main job in one page: a labelled stream comes in batches, and a subspace is kept current.
 
 Each batch is first predicted with what was learnt before it (prequential accuracy: no row is tested after it was
-learnt), then learnt. Run with `make demo`, or `python examples/digits_stream.py [folder]`.
+learnt), then learnt. Run it with `python examples/digits_stream.py [folder]`.
 """
 
 import sys

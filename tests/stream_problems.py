@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kampong.checkpoint import read
+from kampong.checkpoint import Contents, read
 from kampong.streaming.history import History
 
 
@@ -56,9 +56,9 @@ def write_csv(path, X, y, *, delimiter=",", header=True, opener=open):
 def without_clock(path):
     """Return the facts and arrays of a model file as bytes, all but the seconds that each batch took."""
     arrays, facts = read(path)
-    history = {name: array for name, array in arrays.items() if name.startswith("stream.history.")}
-    curves = History.from_arrays({name.removeprefix("stream.history."): a for name, a in history.items()}).curves()
-    clocked = curves._replace(seconds=np.zeros(0))
+    stream = {f"stream.{name}": value for name, value in facts["stream"].items()}
+    history = History.from_state(Contents(arrays, stream, "the file").part("stream").part("history"))
+    clocked = history.curves()._replace(seconds=np.zeros(0))
     kept = {name: array for name, array in arrays.items() if name != "stream.history.counts"}
     state = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in kept.items()}
     return facts, state, [np.asarray(part).tobytes() for part in clocked]

@@ -35,6 +35,8 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("wide", 2000, "resident memory"),
         ("drift", 400, "keep all"),
         ("smo", 4, "MaxMinOver"),
+        ("loading", 50, "the first predict of a loaded model"),
+        ("crossings", 10, "KernelFisherDiscriminant.partial_fit"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),
         pytest.param("kernel_fisher", 400, "KernelFisherDiscriminant", marks=pytest.mark.slow),

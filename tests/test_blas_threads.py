@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kampong import CoreVectorClassifier, FisherDiscriminant, MarginSubspace
-from kampong._runtime.threads import one_blas_thread
+from kampong._runtime.compute import one_blas_thread
 
 
 def blas_threads():

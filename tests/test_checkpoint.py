@@ -15,6 +15,7 @@ import kampong
 from kampong import (
     CandidCovarianceFreePCA,
     CoreVectorClassifier,
+    CriterionSubspace,
     FisherDiscriminant,
     InformationGain,
     InterClassScatter,
@@ -79,6 +80,7 @@ FITS = {
     "margin features, linear": MaximumMarginDiscriminant(kernel="linear", warm_start=True),
     "kernel Fisher": KernelFisherDiscriminant(landmarks=9, random_state=3),
     "kernel margin": KernelMarginSubspace(2, epsilon=0.01, landmarks=9, gamma=0.3),
+    "any criterion": CriterionSubspace(criterion="margin", parameter=0.1),
 }
 LABELS = {
     "integers": lambda codes: codes - 1,
@@ -124,6 +126,8 @@ def readings(model, X):
 
 
 def same(model, other, X):
+    for one in (model, other):
+        one._before_save()  # as whoever saves them
     assert sorted(vars(model)) == sorted(vars(other))
     assert [bits(part) for part in pack(model)] == [bits(part) for part in pack(other)]
     assert readings(model, X) == readings(other, X)

@@ -285,7 +285,7 @@ def test_a_stream_that_begins_with_one_class():
             model.partial_fit(X[order[:20]], y[order[:20]], classes=[-1, 1])
         model.partial_fit(X[order[20:]], y[order[20:]])
         assert model.score(X, y) == 1.0
-    with pytest.raises(ValueError, match=r"label .* is not among classes"):
+    with pytest.raises(ValueError, match=r"label .* is not among the classes"):
         model.partial_fit(X[:2], [-1, 7])
     with pytest.raises(ValueError, match="partial_fit cannot use kernel='precomputed'"):
         MinOverClassifier(kernel="precomputed").partial_fit(X @ X.T, y)

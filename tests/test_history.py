@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kampong.checkpoint import CheckpointError, Contents
+from kampong.checkpoint.contents import flatten, to_lines
 from kampong.streaming.history import History
 from kampong.streaming.history_state import BATCH_SHARE, CLASSES, DIRECTIONS, OTHER_NAME, POINTS
 
@@ -25,13 +27,26 @@ def batches(draw):
     }
 
 
+def arrays_of(history):
+    return flatten(history.to_state())[0]
+
+
+def again(history):
+    """Return a history that went through its state."""
+    return History.from_state(Contents(*flatten(history.to_state()), "History"))
+
+
 def same(first, second):
-    mine, theirs = first.to_arrays(), second.to_arrays()
-    return mine.keys() == theirs.keys() and all(
-        mine[key].dtype == theirs[key].dtype
-        and mine[key].shape == theirs[key].shape
-        and mine[key].tobytes() == theirs[key].tobytes()
-        for key in mine
+    (mine, facts), (theirs, other_facts) = flatten(first.to_state()), flatten(second.to_state())
+    return (
+        facts == other_facts
+        and mine.keys() == theirs.keys()
+        and all(
+            mine[key].dtype == theirs[key].dtype
+            and mine[key].shape == theirs[key].shape
+            and mine[key].tobytes() == theirs[key].tobytes()
+            for key in mine
+        )
     )
 
 
@@ -91,15 +106,15 @@ def test_a_resumed_history_goes_on_bit_for_bit(labels, cut):
     whole, resumed = History(8), History(8)
     for number in range(45):
         if number == cut:
-            resumed = History.from_arrays(resumed.to_arrays())
+            resumed = again(resumed)
             assert same(whole, resumed)
         facts, points, chosen = random_batch(rng, labels)
         for history in (whole, resumed):
             history.observe(**facts)
             history.keep_points(points, chosen, chosen[::-1], centres=(labels, points[: len(labels)]))
     assert same(whole, resumed)
-    assert same(whole, History.from_arrays(whole.to_arrays()))
-    assert all(np.isfinite(array).all() for array in whole.to_arrays().values())
+    assert same(whole, again(whole))
+    assert all(np.isfinite(array).all() for array in arrays_of(whole).values())
     assert whole.class_table().names == [str(label) for label in labels]
 
 
@@ -107,10 +122,11 @@ def test_what_is_handed_out_is_a_copy():
     history = History()
     history.observe(rows=1, correct=1, seconds=0)
     history.keep_points(np.ones((1, 2)), ["a"])
-    arrays = history.to_arrays()
-    other = History.from_arrays(arrays)
+    arrays, facts = flatten(history.to_state())
+    other = History.from_state(Contents(arrays, facts, "History"))
     for array in arrays.values():
-        array[...] = 7
+        if array.flags.writeable:
+            array[...] = 7
     assert same(history, other)
 
 
@@ -119,13 +135,13 @@ def test_a_million_batches_keep_their_totals_and_their_size():
     for number in range(1_000_000):
         history.observe(rows=3, correct=number % 4, seconds=0.1, dead=number % 2, class_rows={number % 5: 3})
         if number == 10_000:
-            size = sum(array.nbytes for array in history.to_arrays().values())
+            size = sum(array.nbytes for array in arrays_of(history).values())
     assert (history.rows, history.correct, history.dead) == (3_000_000, 1_500_000, 500_000)
     assert history.seconds == 100_000.0  # nanoseconds are whole numbers: no rounding piles up
     assert history.n_batches == 1_000_000
     assert history.class_table().rows.tolist() == [600_000] * 5
     assert len(history.curves().rows) <= 64
-    assert sum(array.nbytes for array in history.to_arrays().values()) < size + 64 * 200
+    assert sum(array.nbytes for array in arrays_of(history).values()) < size + 64 * 200
 
 
 def test_the_recent_window_is_the_last_rows():
@@ -162,7 +178,7 @@ def test_classes_beyond_the_limit_are_counted_together():
     assert table.names[0] == OTHER_NAME
     assert (table.rows[0], table.correct[0]) == (2 * 501, 501)
     assert table.rows.sum() == history.rows
-    assert same(history, History.from_arrays(history.to_arrays()))
+    assert same(history, again(history))
 
 
 @given(sizes=st.lists(st.integers(0, 700), max_size=20))
@@ -269,27 +285,40 @@ def test_wrong_points_and_capacities_are_refused():
         History(7)
 
 
-def damaged(arrays):
+def damaged(state):
     """Yield the state with one thing wrong."""
-    for name in arrays:
-        yield {key: array for key, array in arrays.items() if key != name}
-        yield arrays | {name: arrays[name].astype(np.complex128)}
-        yield arrays | {name: arrays[name][..., None]}
-    yield arrays | {"more": np.zeros(1)}
+    for name, value in state.items():
+        yield {key: other for key, other in state.items() if key != name}
+        if isinstance(value, np.ndarray):
+            yield state | {name: value.astype(np.complex128)}
+            yield state | {name: value[..., None]}
+        else:
+            yield state | {name: str(value)}
+            yield state | {name: -value}
+    yield state | {"more": np.zeros(1)}
+    yield state | {"capacity": 7}
+    yield state | {"capacity": 2}
+    yield state | {"stride": 3}
+    yield state | {"stride": 2, "capacity": 512}
+    yield state | {"filled": 10**6}
+    yield state | {"class_names": to_lines(["a"])}
+    yield state | {"class_names": to_lines(["a", "a"])}
+    yield state | {"class_names": to_lines(["a", 2])}
+    yield state | {"class_names": to_lines(["a", "b" * 121])}
     for name, place, value in [
-        ("clock", 0, 7),
-        ("clock", 0, 2),
-        ("clock", 1, 0),
-        ("clock", 2, 10**6),
         ("counts", (0, 0), -1),
+        ("counts", (0, 1), 10**6),
+        ("counts", (0, 3), 2**62),
         ("states", (0, 0), np.nan),
+        ("states", (0, 8), 1.0),
         ("states_known", (0, 1), 99),
-        ("class_ends", 0, 10**6),
-        ("class_ends", -1, 3),
         ("class_counts", (1, 0), -5),
+        ("class_counts", (1, 2), 10**6),
         ("recent", (0, 0), 3),
         ("recent", (0, 1), 2),
         ("recent", (1, 1), 99),
+        ("recent", (2, 1), 1),
+        ("recent", (1, 3), 10**6),
         ("points", (0, 0), np.inf),
         ("point_facts", (0, 1), 99),
         ("point_facts", (0, 2), -2),
@@ -299,12 +328,12 @@ def damaged(arrays):
         ("centre_facts", (0, 0), 99),
         ("centre_facts", (0, 1), 99),
     ]:
-        array = arrays[name].copy()
+        array = state[name].copy()
         array[place] = value
-        yield arrays | {name: array}
-    yield arrays | {"points": arrays["points"][:-1]}
-    yield arrays | {"states": arrays["states"][:-1]}
-    yield arrays | {"centres": arrays["centres"][:-1]}
+        yield state | {name: array}
+    yield state | {"points": state["points"][:-1]}
+    yield state | {"states": state["states"][:-1]}
+    yield state | {"centres": state["centres"][:-1]}
 
 
 def test_a_damaged_state_is_refused():
@@ -313,9 +342,10 @@ def test_a_damaged_state_is_refused():
         facts, points, chosen = random_batch(rng, ["a", "b"])
         history.observe(**facts)
         history.keep_points(points, chosen, chosen, centres=(["a", "b"], np.ones((2, 3))))
+    assert same(history, again(history))
     count = 0
-    for arrays in damaged(history.to_arrays()):
-        with pytest.raises(ValueError, match="History"):
-            History.from_arrays(arrays)
+    for state in damaged(history.to_state()):
+        with pytest.raises(CheckpointError, match="the state of History is not valid"):
+            History.from_state(Contents(*flatten(state), "History"))
         count += 1
-    assert count == 3 * 12 + 1 + 21 + 3
+    assert count == 3 * 13 + 1 + 9 + 21 + 3

@@ -17,7 +17,9 @@ from kampong import CriterionWarning, FisherDiscriminant, MarginSubspace
 from kampong.checkpoint.models import pack, unpack
 from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
 from kampong.kernels.functions import Kernel
-from kampong.kernels.landmarks import KernelScatter, LandmarkBasis, bytes_needed, draw_rows, most_landmarks
+from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.scatter import ClassScatter
 from problems import at_most
 
 
@@ -154,7 +156,7 @@ def test_blocks_of_one_update_do_not_matter(monkeypatch):
     X, y = load_digits(return_X_y=True)
     basis = LandmarkBasis(Kernel("rbf", gamma=1e-3), X[:50])
     whole = KernelScatter(basis).update(X, y)
-    monkeypatch.setattr("kampong.kernels.landmarks.VALUES_BYTES", 64)
+    monkeypatch.setattr("kampong.statistics.kernel_scatter.VALUES_BYTES", 64)
     cut = KernelScatter(basis).update(X, y)
     np.testing.assert_allclose(cut.within_scatter(), whole.within_scatter(), atol=1e-12)
     np.testing.assert_allclose(cut.means, whole.means, atol=1e-12)
@@ -268,13 +270,14 @@ def test_state_as_arrays_and_back():
     X, y = load_digits(return_X_y=True)
     for rows in (X, sparse.csr_array(X)):
         statistics = KernelFisherDiscriminant(landmarks=50).fit(rows, y)._statistics
-        back = KernelScatter.from_arrays(statistics.to_arrays())
+        plain = ClassScatter.from_arrays(statistics.to_arrays())
+        back = KernelScatter.around(statistics.basis, plain)
         for state in (back, statistics):
             state.update(rows[:100], y[:100])
         np.testing.assert_array_equal(back.within_scatter(), statistics.within_scatter())
         np.testing.assert_array_equal(back.means, statistics.means)
-    with pytest.raises(TypeError, match="callable"):
-        KernelFisherDiscriminant(kernel=rbf_kernel).fit(X[:99], y[:99])._statistics.to_arrays()
+    with pytest.raises(TypeError, match="give its landmarks too"):
+        KernelScatter.from_arrays(statistics.to_arrays())
 
 
 def test_a_checkpoint_goes_on_bit_for_bit():
@@ -344,7 +347,7 @@ def test_kernels_of_ones_own():
         ({"placement": "corners"}, "placement must be one of"),
         ({"kernel": rbf_kernel, "placement": "centres", "landmarks": 9}, "needs dense rows and a named kernel"),
         ({"head": "tree"}, "head must be one of"),
-        ({"n_components": 3}, "at most 2 directions"),
+        ({"n_components": 3}, "3 classes have at most K − 1 = 2 directions"),
         ({"n_components": 0}, "n_components must be a whole number"),
     ],
 )

@@ -33,7 +33,7 @@ def spoil(how):
             skip(self)
             self._file.readline()
         blocks.Blocks._skip = too_far
-        blocks._digest = lambda _: ""  # the witness of the bytes before would notice
+        blocks._digest = lambda _: "0" * 32  # the witness of the bytes before would notice
 
 def run(folder):
     learn(f"{folder}/a.csv", kampong.MarginSubspace(2, epsilon=0.2), label="kind", model_file=f"{folder}/m",

@@ -13,12 +13,13 @@ from sklearn.base import clone
 
 import kampong
 from kampong.checkpoint import CheckpointError, load
-from kampong.streaming import Layout, Source, blocks, learn
+from kampong.checkpoint.contents import Contents, flatten
+from kampong.streaming import Layout, Source, blocks, learn, sources
 from kampong.streaming import learner as learner_module
 from kampong.streaming.apply import apply
 from kampong.streaming.errors import OutputError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.inspection import describe, merge_files
-from kampong.streaming.scorer import Scorer
+from kampong.subspace.predictor import Predictor
 from stream_problems import without_clock, write_points
 
 MODELS = [
@@ -39,7 +40,7 @@ def small_blocks(monkeypatch):
 
 def test_predictions_come_before_learning(tmp_path, small_blocks, monkeypatch):
     write_points(tmp_path / "a.csv", 600)
-    monkeypatch.setattr(learner_module, "due", lambda *_: True)
+    monkeypatch.setattr(learner_module, "is_due", lambda *_: True)
     run = learn(
         str(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge=0.1), label="kind", out=str(tmp_path / "o.csv")
     )
@@ -209,6 +210,34 @@ def test_a_finished_run_does_nothing(tmp_path):
     assert more.counters.rows == 310
 
 
+def test_a_run_stopped_before_its_first_batch_goes_on(tmp_path, monkeypatch):
+    write_points(tmp_path / "a.csv", 300)
+    stop, options = threading.Event(), {"label": "kind", "model_file": str(tmp_path / "m")}
+    stop.set()
+    with monkeypatch.context() as patch:
+        patch.setattr(sources.Stream, "_next", lambda *_: None)  # nothing came in time
+        first = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge="rule"), stop=stop, **options)
+    assert (first.stopped, first.place, first.counters.records) == (True, None, 0)
+    assert describe(str(tmp_path / "m"))["stream"]["place"] is None
+    again = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge="rule"), **options)
+    assert (again.resumed, again.finished, again.counters.rows) == (True, True, 300)
+    learn(
+        str(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge="rule"), **options | {"model_file": f"{tmp_path}/n"}
+    )
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "n")
+
+
+def test_many_columns_are_saved(tmp_path):
+    """Their names alone take more than the facts of a file may."""
+    names = [f"a column with a rather long name, number {i:05}" for i in range(20_000)]
+    rng = np.random.default_rng(0)
+    rows = [",".join(map(str, [*rng.integers(0, 9, len(names)), "ab"[i % 2]])) for i in range(6)]
+    lines = [",".join(f'"{name}"' for name in [*names, "kind"]), *rows]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    learn(str(tmp_path / "a.csv"), kampong.InterClassScatter(), label="kind", model_file=str(tmp_path / "m"))
+    assert describe(str(tmp_path / "m"))["columns"]["numbers"] == names
+
+
 def test_a_model_file_is_a_model(tmp_path):
     write_points(tmp_path / "a.csv", 300)
     run = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind", model_file=str(tmp_path / "m"))
@@ -274,18 +303,19 @@ def test_an_output_that_cannot_be_written_says_so(tmp_path):
         learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind", out=str(tmp_path / "no" / "o.csv"))
 
 
-def test_a_scorer_survives_its_state():
+def test_a_predictor_survives_its_state():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
-    model = kampong.MarginSubspace(epsilon=0.2).partial_fit(X, y, classes=[0, 1, 2, 3])
-    scorer = Scorer.of(model, 200)
-    again = Scorer.from_state(*scorer.to_state())
-    points, predicted = again(X)
-    np.testing.assert_array_equal(predicted, model.predict(X))
-    np.testing.assert_array_equal(points, model.transform(X))
-    assert np.isneginf(again.offsets[3])
-    assert again.epsilon == 0.2
-    assert Scorer.of(kampong.MarginSubspace().partial_fit(X, np.zeros(200, dtype=int)), 200) is None
+    model = kampong.MarginSubspace(epsilon=0.01).partial_fit(X, y, classes=[0, 1, 2, 3])
+    frozen = model.freeze()
+    model.partial_fit(X + 1.0, y)
+    again = Predictor.from_state(Contents(*flatten(frozen.to_state()), "a predictor"), 5)
+    fresh = kampong.MarginSubspace(epsilon=0.01).partial_fit(X, y, classes=[0, 1, 2, 3])
+    np.testing.assert_array_equal(again.labels(again.points(X)), fresh.predict(X))
+    np.testing.assert_array_equal(again.points(X), fresh.transform(X))
+    assert np.isneginf(again.head.offsets[3])
+    assert again.criterion == kampong.MarginCriterion(0.01)
+    assert kampong.MarginSubspace().partial_fit(X, np.zeros(200, dtype=int)).freeze() is None
 
 
 def test_a_model_is_applied_by_column_names(tmp_path):

@@ -61,7 +61,7 @@ def test_a_stream_that_begins_with_one_class():
     order = np.random.default_rng(0).permutation(150)
     model.partial_fit(X[order], y[order])
     assert model.score(X, y) > 0.9
-    with pytest.raises(ValueError, match=r"label .* is not among classes"):
+    with pytest.raises(ValueError, match=r"label .* is not among the classes"):
         model.partial_fit(X[:2], [0, 7])
     with pytest.raises(ValueError, match="partial_fit cannot use kernel='precomputed'"):
         MaximumMarginDiscriminant(kernel="precomputed").partial_fit(X @ X.T, y)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from kampong import MarginSubspace
-from kampong._runtime.arrays import fix_signs
+from kampong._runtime.compute import fix_signs
 from kampong.datasets import sparse_text
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
 from problems import at_most

@@ -124,9 +124,11 @@ def test_fit_takes_the_resolvent_where_no_scatter_fits():
         assert model.head_ == "gaussian"
         assert model.score(X[400:], y[400:]) > 0.9
         assert not any(sparse.issparse(value) for value in vars(model._statistics).values())
-        with pytest.raises(ValueError, match=r"fitted with the rows at hand .*and they are gone"):
+        with pytest.raises(
+            ValueError, match=r"fitted with the rows at hand .*did not keep its statistics, so it cannot learn more"
+        ):
             model.partial_fit(X, y)
-        with pytest.raises(ValueError, match="holds too little to merge"):
+        with pytest.raises(ValueError, match="did not keep its statistics, so it cannot be merged"):
             model.merge(model)
     with pytest.raises(ValueError, match=r"its limit is 8192 features. Use solver='auto', which takes products"):
         FisherDiscriminant(solver="scatter").partial_fit(X, y)

@@ -11,10 +11,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from kampong import FisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
-from kampong._runtime.hashing import row_marks
+from kampong._runtime.compute import row_marks
+from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows
-from kampong.subspace.choice import EPSILONS, JUDGES, HeldBack, _folds
+from kampong.subspace.choice import JUDGES, _folds
+from kampong.subspace.criteria import EPSILONS
 from problems import problem, sparse_rows
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
@@ -90,7 +92,7 @@ def test_what_was_chosen_is_what_is_used():
     assert fixed.choice_ is None
     epsilon = MarginSubspace(epsilon="auto").fit(X, y)
     kampong = SupervisedKampongMeasure(a="auto").fit(X, y)
-    assert tuple(epsilon.choice_.values) == EPSILONS
+    np.testing.assert_array_equal(epsilon.choice_.values, EPSILONS)
     assert kampong.a_ == 1 + 2 * epsilon.epsilon_
     np.testing.assert_allclose(kampong.components_, epsilon.components_, atol=1e-12)
 

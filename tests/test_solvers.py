@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import reference_linear as reference
 from kampong import ClassMeans, ClassScatter, FisherCriterion, MarginCriterion, solve
 from kampong.datasets import balance_scale
-from kampong.subspace.solvers import SOLVERS, choose, gram, scatter
+from kampong.subspace.solvers import SOLVERS, gram, scatter, solver_for
 from problems import problems
 
 INTER, MAXIMUM = MarginCriterion.inter_class(), MarginCriterion.maximum_margin()
@@ -217,14 +217,14 @@ def test_a_solver_that_cannot_serve_says_who_can():
 
 def test_the_registry_chooses_by_criterion_and_width():
     assert set(SOLVERS) >= {"gram", "scatter"}
-    assert choose(INTER, 300_000) is gram
-    assert choose(MAXIMUM, 100) is scatter
-    assert choose(FisherCriterion(0.1), 100) is scatter
-    assert choose(INTER, 100, "scatter") is scatter
+    assert solver_for(INTER, 300_000) is gram
+    assert solver_for(MAXIMUM, 100) is scatter
+    assert solver_for(FisherCriterion(0.1), 100) is scatter
+    assert solver_for(INTER, 100, "scatter") is scatter
     with pytest.raises(ValueError, match=r"would keep a 41006 × 41006 matrix \(12.5 GiB\); its limit is 8192 features"):
-        choose(MAXIMUM, 41_006, "scatter")
+        solver_for(MAXIMUM, 41_006, "scatter")
     with pytest.raises(ValueError, match="solver must be 'auto' or one of"):
-        choose(MAXIMUM, 10, "exact")
+        solver_for(MAXIMUM, 10, "exact")
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])

@@ -18,9 +18,12 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kampong.streaming import delimited, libsvm
+from kampong.checkpoint import CheckpointError, Contents
+from kampong.checkpoint.contents import flatten
 from kampong.streaming.blocks import Block, Place
 from kampong.streaming.errors import ColumnError, SourceError
+from kampong.streaming.formats.delimited import CSV
+from kampong.streaming.formats.libsvm import LIBSVM
 from kampong.streaming.schema import Layout, Schema
 from kampong.streaming.sources import Source
 from stream_problems import points_of_many_sizes, write_csv, write_tables
@@ -96,7 +99,7 @@ def test_libsvm_agrees_with_scikit_learn(tmp_path, zero_based):
 )
 def test_libsvm_numbers_are_rounded_as_python_does(text):
     data = f"1 1:{text}\n".encode()
-    batch = libsvm.parse(Schema("libsvm", width=1, label="label", label_kind="integer"), Block(data, 0, 0, Place()))
+    batch = LIBSVM.parse(Schema("libsvm", width=1, label="label", label_kind="integer"), Block(data, 0, 0, Place()))
     value = float(text)
     if abs(value) > 1e100:
         assert len(batch.dead) == 1
@@ -112,14 +115,14 @@ def test_many_libsvm_numbers_are_rounded_as_python_does():
         texts.append(f"{mantissa[:1]}.{mantissa[1:]}e{power}")
     texts += [repr(value) for value in rng.random(5000).tolist()]
     data = "".join(f"1 1:{text}\n" for text in texts).encode()
-    batch = libsvm.parse(Schema("libsvm", width=1, label="label", label_kind="integer"), Block(data, 0, 0, Place()))
+    batch = LIBSVM.parse(Schema("libsvm", width=1, label="label", label_kind="integer"), Block(data, 0, 0, Place()))
     np.testing.assert_array_equal(batch.X[:, 0], [float(text) for text in texts])
 
 
 @given(st.binary(max_size=60).filter(lambda data: b"\n" not in data))
 def test_libsvm_never_accepts_what_python_would_not(data):
     schema = Schema("libsvm", width=9, label="label", label_kind="integer")
-    batch = libsvm.parse(schema, Block(b"1 " + data + b"\n", 0, 0, Place()))
+    batch = LIBSVM.parse(schema, Block(b"1 " + data + b"\n", 0, 0, Place()))
     assert batch.records == 1
     if batch.rows:
         pairs = [
@@ -234,8 +237,8 @@ def test_a_block_is_read_as_its_lines_one_by_one(lines):
     """The fast way over a block and the careful one, line by line, agree on every record."""
     schema = Schema("csv", ("x", "c", "k"), ("x",), ("c",), label="k", hash_width=8, width=9, sparse=True)
     data = "\n".join(lines).encode() + b"\n"
-    whole = delimited.parse(schema, Block(data, 0, 0, Place()))
-    alone = [delimited.parse(schema, Block(line.encode() + b"\n", 0, 0, Place())) for line in lines]
+    whole = CSV.parse(schema, Block(data, 0, 0, Place()))
+    alone = [CSV.parse(schema, Block(line.encode() + b"\n", 0, 0, Place())) for line in lines]
     assert whole.records == sum(batch.records for batch in alone)
     assert [letter.reason for letter in whole.dead] == [letter.reason for batch in alone for letter in batch.dead]
     rows = [batch.X.toarray() for batch in alone if batch.rows]
@@ -312,12 +315,17 @@ def test_a_wrong_column_name_brings_the_nearest(tmp_path):
         Source(str(tmp_path / "a.csv"), Layout(label="species", text=("Length",))).open()
 
 
-def test_schemas_survive_json():
+def test_schemas_survive_a_model_file():
     schema = Schema("csv", ("a", "b"), ("a",), label="b", width=1, classes=("u", "v"))
-    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
-    with pytest.raises(ColumnError, match="does not describe"):
-        Schema.from_json({"format": "csv"})
+    arrays, facts = flatten(schema.to_state())
+    assert Schema.from_state(Contents(arrays, facts, "the schema")) == schema
+    with pytest.raises(CheckpointError, match="the state of the schema is not valid: the array columns is missing"):
+        Schema.from_state(Contents({}, {"format": "csv"}, "the schema"))
     assert dataclasses.asdict(schema)["label"] == "b"
+
+
+def test_a_layout_takes_lists_and_single_names():
+    assert Layout(drop=["a", "b"], text="c") == Layout(drop=("a", "b"), text=("c",))
 
 
 def test_unreadable_sources_say_so(tmp_path):

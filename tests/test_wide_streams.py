@@ -44,9 +44,9 @@ def test_while_everything_fits_a_wide_stream_is_a_fit(model, text):
 def test_a_sample_comes_near_and_says_how_near(text):
     X, y = text
     train, test = slice(0, 5000), slice(5000, 6000)
-    whole = FisherDiscriminant().fit(X[train], y[train])
-    small = stream(FisherDiscriminant(reservoir_bytes=500_000), X[train], y[train], 500)
-    tiny = stream(FisherDiscriminant(reservoir_bytes=100_000), X[train], y[train], 500)
+    whole = FisherDiscriminant(ridge="rule").fit(X[train], y[train])
+    small = stream(FisherDiscriminant(ridge="rule", reservoir_bytes=500_000), X[train], y[train], 500)
+    tiny = stream(FisherDiscriminant(ridge="rule", reservoir_bytes=100_000), X[train], y[train], 500)
     np.testing.assert_allclose(small.class_means_, whole.class_means_, atol=1e-14)
     assert 0 < small.sampling_error_ < tiny.sampling_error_
     assert small._statistics.nbytes <= 500_000

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kampong.selectors import InformationGain
     from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
     from kampong.subspace import (
+        CriterionSubspace,
         CriterionWarning,
         FisherCriterion,
         FisherDiscriminant,
@@ -38,6 +39,7 @@ __all__ = [
     "ClassReservoir",
     "ClassScatter",
     "CoreVectorClassifier",
+    "CriterionSubspace",
     "CriterionWarning",
     "FisherCriterion",
     "FisherDiscriminant",
@@ -73,6 +75,7 @@ _HOMES = {
     "kampong.selectors": ("InformationGain",),
     "kampong.statistics": ("ClassMeans", "ClassReservoir", "ClassScatter"),
     "kampong.subspace": (
+        "CriterionSubspace",
         "CriterionWarning",
         "FisherCriterion",
         "FisherDiscriminant",

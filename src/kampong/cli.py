@@ -37,7 +37,8 @@ SourcePath = Annotated[
     str, typer.Argument(help="A file, a folder of Parquet files, or - for stdin.", show_default=False)
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
-Format = Annotated[str, typer.Option("--format", help="csv, tsv, jsonl, libsvm, parquet, arrow, or auto.")]
+FORMAT = typer.Option("--format")  # `main` says which there are
+Format = Annotated[str, FORMAT]
 Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without, columns are named 1, 2, …")]
 Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
@@ -53,8 +54,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")
 
 def main() -> None:
     """Run the command line; every expected error is one line on stderr and an exit code."""
+    from kampong.streaming import formats
     from kampong.streaming.errors import ClosedPipeError
 
+    FORMAT.help = f"{', '.join(formats.names())}, or auto."
     try:
         app(standalone_mode=True)
     except ClosedPipeError:
@@ -441,6 +444,9 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; the same command goes on" if run.stopped else "finished"
     _say(quiet, f"{model}: {counters.rows:,} rows{score}{dead}; {state}.")
+    remark = "" if run.predictor is None else run.predictor.remark
+    if remark:
+        _say(quiet, f"Note: {remark}")
 
 
 def _say(quiet: bool, text: str) -> None:

@@ -12,6 +12,7 @@ from kampong.kernels import (
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
 from kampong.selectors import InformationGain
 from kampong.subspace import (
+    CriterionSubspace,
     FisherDiscriminant,
     InterClassScatter,
     MarginSubspace,
@@ -22,6 +23,7 @@ from kampong.subspace import (
 __all__ = [
     "CandidCovarianceFreePCA",
     "CoreVectorClassifier",
+    "CriterionSubspace",
     "FisherDiscriminant",
     "InformationGain",
     "InterClassScatter",

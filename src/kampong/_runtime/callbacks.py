@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from kampong._runtime.arrays import Rows
+    from kampong._runtime.compute import Rows
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 

@@ -73,6 +73,48 @@ def to_lines(values: Sequence[Label]) -> np.ndarray:
     return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
 
 
+def as_arrays(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return a state as arrays alone: its plain values become one array of JSON.
+
+    Parameters
+    ----------
+    state : mapping of str to value
+        Arrays, plain values and mappings of the same kind.
+
+    Returns
+    -------
+    dict of str to array
+        What `from_arrays` takes.
+    """
+    arrays, facts = flatten(state)
+    text = json.dumps(facts, allow_nan=False, sort_keys=True).encode("ascii")
+    return {**arrays, "facts": np.frombuffer(text, dtype=np.uint8)}
+
+
+def from_arrays(arrays: Mapping[str, np.ndarray], owner: str) -> Contents:
+    """Return the reader of a state that `as_arrays` wrote.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        The arrays.
+    owner : str
+        Whose state it is, for the messages.
+
+    Returns
+    -------
+    Contents
+        The state.
+    """
+    try:
+        facts = json.loads(np.asarray(arrays["facts"], dtype=np.uint8).tobytes())
+    except (KeyError, ValueError, TypeError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise CheckpointError(f"the state of {owner} is not valid: its facts are missing or no JSON.")
+    return Contents({name: array for name, array in arrays.items() if name != "facts"}, facts, owner)
+
+
 class Contents:
     """Named values of which every one must be asked for, and be what is asked for.
 
@@ -183,6 +225,20 @@ class Contents:
             self.refuse(f"{name} is {value!r:.100}, expected a string")
         return value
 
+    def digest(self, name: str, digits: int) -> str:
+        """Take the hexadecimal digits of a digest."""
+        value = self.text(name)
+        if len(value) != digits or not set(value) <= set("0123456789abcdef"):
+            self.refuse(f"{name} is {value!r:.100}, expected {digits} hexadecimal digits")
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Take strings that `to_lines` has written."""
+        values = self.lines(name)
+        words = tuple(value for value in values if isinstance(value, str))
+        self.require(len(words) == len(values), f"{name} holds something other than strings")
+        return words
+
     def dtype(self, name: str) -> np.dtype[Any]:
         """Take the dtype of labels: booleans, integers, floats, strings or objects."""
         value = self._take(self._facts, name, "fact")
@@ -202,6 +258,11 @@ class Contents:
             shown = ", ".join(f"{name!r:.100}" for name in left[:3])
             self.refuse(f"there {'is' if len(left) == 1 else 'are'} {len(left)} more than expected: {shown}")
 
+    def require(self, truth: bool, reason: str) -> None:
+        """Refuse the state where something is not so, with what is wrong then."""
+        if not truth:
+            self.refuse(reason)
+
     def refuse(self, reason: str) -> NoReturn:
         """Raise the error."""
         raise CheckpointError(f"the state of {self.owner} is not valid: {reason}.")
@@ -212,7 +273,9 @@ class Contents:
         return values.pop(name)
 
 
-def record_from(contents: Contents, kind: type[T], **shapes: tuple[int | None, ...]) -> T:
+def record_from(
+    contents: Contents, kind: type[T], infinite: tuple[str, ...] = (), **shapes: tuple[int | None, ...]
+) -> T:
     """Return a dataclass whose `vars` were written as a state.
 
     Parameters
@@ -221,8 +284,10 @@ def record_from(contents: Contents, kind: type[T], **shapes: tuple[int | None, .
         The state, which is used up.
     kind : type
         A dataclass of float64 arrays, numbers, booleans and strings.
+    infinite : tuple of str
+        The arrays that may hold infinity; none may hold NaN.
     **shapes : tuple
-        The shape of each array; infinity may be in it, NaN not.
+        The shape of each array.
 
     Returns
     -------
@@ -238,7 +303,9 @@ def record_from(contents: Contents, kind: type[T], **shapes: tuple[int | None, .
     values: dict[str, Any] = {}
     for field in fields(cast("Any", kind)):
         if field.name in shapes:
-            values[field.name] = contents.array(field.name, np.float64, shapes[field.name], finite=False)
+            values[field.name] = contents.array(
+                field.name, np.float64, shapes[field.name], finite=field.name not in infinite
+            )
         else:
             values[field.name] = readers[str(field.type)](field.name)
     contents.finish()

@@ -62,6 +62,9 @@ class Savable:
         """
         save(self, path)
 
+    def _before_save(self) -> None:
+        """Compute what a reader would ask for first, so that a loaded model need not."""
+
     def _to_state(self) -> dict[str, Any] | None:
         """Return what was learnt: arrays, plain finite values, and dictionaries of both; None where nothing was."""
         raise NotImplementedError
@@ -81,6 +84,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : str or path
         The file; an existing one is replaced.
     """
+    if isinstance(model, Savable):
+        model._before_save()
     arrays, facts = pack(model)
     write(path, arrays, facts)
 
@@ -176,7 +181,7 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
     try:
         return _unpack(arrays, facts)
     except CheckpointError as error:
-        raise CheckpointError(f"{error} {_advice(facts)}") from None
+        raise CheckpointError(f"{error} {advice(facts)}") from None
 
 
 def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
@@ -230,7 +235,8 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
     contents.finish()
 
 
-def _advice(facts: Mapping[str, Any]) -> str:
+def advice(facts: Mapping[str, Any]) -> str:
+    """Return what to do about a file whose state is not valid."""
     versions = facts.get("versions")
     written, here = versions.get("kampong") if isinstance(versions, dict) else None, __version__
     if isinstance(written, str) and written != here:

@@ -16,7 +16,7 @@ from kampong.checkpoint.file import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
     from kampong.checkpoint.contents import Contents
 
 Label = bool | int | float | str
@@ -24,7 +24,7 @@ Label = bool | int | float | str
 
 @dataclass(frozen=True)
 class Members:
-    """One entry a membership: which row counts for which class, with what weight (always positive)."""
+    """One entry a membership: which of `n_rows` rows counts for which class, with what weight (always positive)."""
 
     rows: Integer
     codes: Integer
@@ -43,6 +43,11 @@ class Members:
         gone[rows] = True
         mine = ~gone[self.rows]
         return Members(self.rows[mine], self.codes[mine], self.weights[mine], self.n_rows)
+
+    def part(self, start: int, stop: int) -> Members:
+        """Return the memberships of the rows from `start` to before `stop`, numbered from 0."""
+        first, last = np.searchsorted(self.rows, (start, stop))
+        return Members(self.rows[first:last] - start, self.codes[first:last], self.weights[first:last], stop - start)
 
     def renamed(self, position: Integer) -> Members:
         """Return the same memberships with the classes numbered anew."""
@@ -205,7 +210,7 @@ def members_of(codes: Integer, weights: Float) -> Members:
     if weights.all():
         return Members(np.arange(len(codes)), codes, weights, len(codes))
     rows = np.flatnonzero(weights)
-    return Members(rows, codes[rows], weights[rows], len(rows))
+    return Members(rows, codes[rows], weights[rows], len(codes))
 
 
 def memberships_of(matrix: sparse.csr_array, weights: Float) -> Members:
@@ -213,7 +218,7 @@ def memberships_of(matrix: sparse.csr_array, weights: Float) -> Members:
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     codes = matrix.indices.astype(np.int64)
     kept = weights[rows] > 0
-    return Members(rows[kept], codes[kept], weights[rows[kept]], int(np.count_nonzero(weights)))
+    return Members(rows[kept], codes[kept], weights[rows[kept]], matrix.shape[0])
 
 
 def labels_state(labels: np.ndarray) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Rows and their weights: checked where they come in, and how rows are saved."""
+"""Rows, weights and parameters: checked where they come in, with messages; and how rows are saved."""
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from kampong.data.labels import is_indicator
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Rows
+    from collections.abc import Sequence
+
+    from kampong._runtime.compute import Float, Rows
     from kampong.checkpoint.contents import Contents
 
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
@@ -165,3 +168,28 @@ def rows_from(contents: Contents, shape: tuple[int, int]) -> Rows:
         contents.refuse("indptr does not cut the entries into rows")
     found: Rows = SPARSE[form]((data, indices, indptr), shape=shape)
     return found
+
+
+# Parameters of estimators.
+
+
+def check_number(owner: str, name: str, value: Any, *, low: float, high: float, next_step: str) -> float:
+    """Return a real parameter within [low, high], or say what it must be."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
+        bound = f"≥ {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+        raise ValueError(f"{owner}: {name} must be a number {bound}, got {value!r}. {next_step}")
+    return float(value)
+
+
+def check_whole(owner: str, name: str, value: Any, *, low: int, high: int, next_step: str) -> int:
+    """Return a whole parameter within [low, high], or say what it must be."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise ValueError(f"{owner}: {name} must be an integer of at least {low}, got {value!r}. {next_step}")
+    return int(value)
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return a parameter that is one of a few words, or list them."""
+    if value not in choices:
+        raise ValueError(f"{owner}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return str(value)

@@ -18,7 +18,7 @@ from kampong.kernels.margin.hull import Hull
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
     from kampong.kernels.margin.core_set import Solution
     from kampong.kernels.margin.kernel_rows import KernelRows
     from kampong.kernels.margin.problem import Options, Watcher
@@ -122,7 +122,7 @@ class Chains:
         rng : RandomState
             Chooses subsets and samples.
         start : dict
-            Points of the hulls to start from, by (chain, order).
+            PreparedRows of the hulls to start from, by (chain, order).
 
         Returns
         -------

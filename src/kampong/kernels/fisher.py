@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kampong.checkpoint import savable
 from kampong.data.labels import is_indicator
-from kampong.data.parameters import check_number
-from kampong.kernels.subspace import KernelSubspace, automatic_ridge
-from kampong.subspace.criteria import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.data.rows import check_number
+from kampong.kernels.subspace import KernelSubspace
+from kampong.subspace.criteria import FisherCriterion, MarginCriterion, landmark_ridge
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Rows
-    from kampong.kernels.landmarks import KernelScatter
+    from kampong._runtime.compute import Float, Rows
     from kampong.statistics import ClassMeans
+    from kampong.statistics.kernel_scatter import KernelScatter
     from kampong.subspace.criteria import Criterion
-    from kampong.subspace.solvers import Subspace
+    from kampong.subspace.predictor import Recipe
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
@@ -163,36 +163,22 @@ class KernelFisherDiscriminant(KernelSubspace):
     @property
     def ridge_(self) -> float:
         """The ridge ρ in use."""
-        self._solve()
-        criterion = self._criterion(self._statistics)
-        assert isinstance(criterion, FisherCriterion)
-        return criterion.ridge
+        return self._read().criterion.value
 
-    def _head_ridge(self) -> float:
-        return self.ridge_
+    def _kind(self) -> type[Criterion]:
+        return FisherCriterion
 
-    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+    def _value(self, statistics: ClassMeans | None) -> float | None:
         automatic = isinstance(self.ridge, str) and self.ridge == "auto"
         if not automatic:
             name, step = type(self).__name__, "It is a part of tr S_w; use 'auto' to have it chosen."
             check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step)
         if statistics is None:
-            return FisherCriterion(0.0)
+            return 0.0
         trace = statistics.within_trace
         if trace <= 0:  # every class is a single point: any ridge gives the same directions
             trace = float((statistics.between_factor() ** 2).sum())
-        ridge = automatic_ridge(statistics) if automatic else float(self.ridge)
-        return FisherCriterion(ridge * trace)
-
-    def _comment(self, criterion: Criterion, found: Subspace) -> None:
-        if found.n_dropped and not self._said:
-            self._said = True
-            warnings.warn(
-                f"{type(self).__name__}: S_w vanishes in {found.n_dropped} of {self._statistics.n_features} directions "
-                "of the landmarks' span, which are left out. Use a positive ridge to let them take part.",
-                CriterionWarning,
-                stacklevel=4,
-            )
+        return (landmark_ridge(statistics) if automatic else float(self.ridge)) * trace
 
 
 @savable
@@ -324,9 +310,17 @@ class KernelMarginSubspace(KernelSubspace):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _criterion(self, statistics: ClassMeans | None) -> Criterion:
+    def _kind(self) -> type[Criterion]:
+        return MarginCriterion
+
+    def _value(self, statistics: ClassMeans | None) -> float | None:
         name, step = type(self).__name__, "0 weighs the class means alone."
-        return MarginCriterion(check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step))
+        return check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step)
+
+    def _recipe(self) -> Recipe:
+        """Return what is asked for; with as many landmarks as rows S_w may vanish, and the head needs a ridge."""
+        ridge = landmark_ridge(self._statistics) * self._statistics.within_trace
+        return replace(super()._recipe(), head_ridge=ridge)
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         if is_indicator(y):

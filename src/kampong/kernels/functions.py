@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.arrays import csr_times_block
-from kampong._runtime.threads import one_blas_thread, run, split
+from kampong._runtime.compute import csr_times_block, one_blas_thread, run, split
 from kampong.checkpoint.file import CheckpointError
-from kampong.data.parameters import check_number
+from kampong.data.rows import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint.contents import Contents
 
 NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
@@ -29,7 +28,7 @@ TILE_BYTES = 8 * 2**20
 """A temporary block of kernel values: small enough for the cache, and for the allocator to reuse its pages."""
 
 
-class Points(NamedTuple):
+class PreparedRows(NamedTuple):
     """Rows as a kernel reads them, and their squared norms (of the rows as read)."""
 
     rows: Rows
@@ -69,7 +68,7 @@ class Kernel:
     centre: Float | None = None
     varying: Integer | None = None
 
-    def prepare(self, X: Rows) -> Points:
+    def prepare(self, X: Rows) -> PreparedRows:
         """Return rows as this kernel reads them; X itself is unchanged."""
         if self.name == "rbf":
             root = math.sqrt(2.0 * self.gamma)
@@ -80,11 +79,11 @@ class Kernel:
         else:
             rows = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else sparse.csr_array(X)
         if self.name in ("precomputed", "callable"):
-            return Points(rows, np.zeros(rows.shape[0]))
+            return PreparedRows(rows, np.zeros(rows.shape[0]))
         with np.errstate(over="ignore"):
-            return Points(rows, _squared_norms(rows))
+            return PreparedRows(rows, _squared_norms(rows))
 
-    def _centred(self, X: Rows, centre: Float, root: float) -> Points:
+    def _centred(self, X: Rows, centre: Float, root: float) -> PreparedRows:
         """Return rows (x, −½‖x‖², 1) about the centre: one product of two such rows is the exponent of the kernel."""
         n = X.shape[0]
         varying = slice(None) if self.varying is None else self.varying
@@ -100,9 +99,9 @@ class Kernel:
             norms[start:stop] = np.einsum("ij,ij->i", part, part)
             rows[start:stop, :d] = part[:, varying]
         rows[:, d], rows[:, d + 1] = -0.5 * norms, 1.0
-        return Points(rows, norms)
+        return PreparedRows(rows, norms)
 
-    def between(self, left: Points, right: Points) -> Float:
+    def between(self, left: PreparedRows, right: PreparedRows) -> Float:
         """Return the kernel values of two sets of prepared rows, one row a left point."""
         if self.name == "callable":
             return self._call(left.rows, right.rows)
@@ -117,7 +116,33 @@ class Kernel:
             self._finish(values, left.norms, right.norms)
         return values
 
-    def diagonal(self, points: Points) -> Float:
+    def to_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds; a callable is refused."""
+        if self.name not in NAMES:
+            raise CheckpointError(
+                f"a kernel that is a function ({self.function!r}) cannot be saved: a checkpoint holds no code. Use a "
+                f"kernel by name ({', '.join(NAMES)}), or kernel='precomputed'."
+            )
+        numbers = {name: getattr(self, name) for name in ("name", "gamma", "degree", "coef0")}
+        arrays = {name: getattr(self, name) for name in ("centre", "varying")}
+        return {**numbers, **{name: array for name, array in arrays.items() if array is not None}}
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the kernel that `to_state` wrote, for rows of this width."""
+        name = contents.word("name", NAMES)
+        gamma, degree = contents.number("gamma", low=0.0), contents.number("degree", low=0.0)
+        coef0 = contents.number("coef0")
+        centre = contents.array("centre", np.float64, (n_features,)) if "centre" in contents else None
+        varying = None
+        if "varying" in contents:
+            varying = contents.array("varying", np.int64, (None,), low=0, high=n_features - 1)
+            if (np.diff(varying) <= 0).any():
+                contents.refuse("varying is not in order")
+        contents.finish()
+        return cls(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying)
+
+    def diagonal(self, points: PreparedRows) -> Float:
         """Return k(x, x) for each prepared row, float64."""
         if self.name == "rbf":
             return np.ones(points.rows.shape[0])
@@ -249,7 +274,7 @@ def _moments(X: Rows) -> tuple[Float, Float]:
     return mean, np.maximum(second - mean**2, 0.0)
 
 
-def kernel_scores(kernel: Kernel, X: Rows, support: Points, weights: Float) -> Float:
+def kernel_scores(kernel: Kernel, X: Rows, support: PreparedRows, weights: Float) -> Float:
     """Return k(X, support) @ weights in blocks; for a precomputed kernel X are the values at the support already."""
     out = np.zeros((X.shape[0], weights.shape[1]))
     if kernel.name == "precomputed":
@@ -294,59 +319,3 @@ def check_kernel_values(values: Any, what: str) -> None:
     if not np.isfinite(values).all():
         kind = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"{what} {kind}; a kernel value is a finite number. Check the kernel, or scale the features.")
-
-
-def kernel_state(kernel: Kernel) -> dict[str, Any]:
-    """Return a kernel as a state.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Any kernel but a callable.
-
-    Returns
-    -------
-    dict
-        What `kernel_from` takes.
-    """
-    if kernel.name not in NAMES:
-        raise CheckpointError(
-            f"a kernel that is a function ({kernel.function!r}) cannot be saved: a checkpoint holds no code. Use a "
-            f"kernel by name ({', '.join(NAMES)}), or kernel='precomputed'."
-        )
-    arrays = {"centre": kernel.centre, "varying": kernel.varying}
-    return {
-        "name": kernel.name,
-        "gamma": kernel.gamma,
-        "degree": kernel.degree,
-        "coef0": kernel.coef0,
-        **{name: array for name, array in arrays.items() if array is not None},
-    }
-
-
-def kernel_from(contents: Contents, n_features: int) -> Kernel:
-    """Return the kernel that `kernel_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-    n_features : int
-        The width of its rows.
-
-    Returns
-    -------
-    Kernel
-        The kernel.
-    """
-    name = contents.word("name", NAMES)
-    gamma, degree = contents.number("gamma", low=0.0), contents.number("degree", low=0.0)
-    coef0 = contents.number("coef0")
-    centre = contents.array("centre", np.float64, (n_features,)) if "centre" in contents else None
-    varying = None
-    if "varying" in contents:
-        varying = contents.array("varying", np.int64, (None,), low=0, high=n_features - 1)
-        if (np.diff(varying) <= 0).any():
-            contents.refuse("varying is not in order")
-    contents.finish()
-    return Kernel(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying)

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher
-from kampong._runtime.threads import one_blas_thread, run, split
+from kampong._runtime.compute import one_blas_thread, run, split
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import rows_from, rows_state
 from kampong.kernels.chains import BallHull, Chains, Extraction
-from kampong.kernels.functions import BLOCK_ROWS, Points, kernel_from, kernel_scores, kernel_state
+from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_scores
 from kampong.kernels.margin.base import MESSAGES, MarginClassifier
 from kampong.kernels.margin.hull import Hull
 from kampong.kernels.margin.problem import Options
@@ -24,7 +24,7 @@ from kampong.kernels.row_sample import RowSample, class_means
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.kernels.chains import Feature, Product, Start
     from kampong.kernels.margin.kernel_rows import KernelRows
@@ -143,7 +143,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             points, out = kernel.prepare(X[where].astype(np.float64)), np.empty(weights.shape)
 
             def tile(start: int, stop: int) -> None:
-                part = Points(points.rows[start:stop], points.norms[start:stop])
+                part = PreparedRows(points.rows[start:stop], points.norms[start:stop])
                 out[start:stop] = kernel.between(part, points) @ weights
 
             tiles = split(len(where), 1 + len(where) // BLOCK_ROWS)
@@ -202,7 +202,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             return None
         keys = np.array(sorted(self._points))
         state: dict[str, Any] = {
-            "kernel": kernel_state(self._kernel),
+            "kernel": self._kernel.to_state(),
             "classes": labels_state(self.classes_),
             "status": labels_state(self.status_),
             "features": rows_state(self.features_),
@@ -224,7 +224,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         return state
 
     def _from_state(self, contents: Contents) -> None:
-        self._kernel = kernel_from(contents.part("kernel"), self.n_features_in_)
+        self._kernel = Kernel.from_state(contents.part("kernel"), self.n_features_in_)
         self.gamma_, precomputed = self._kernel.gamma, self._kernel.name == "precomputed"
         self.classes_, self.status_ = (labels_from(contents.part(name)) for name in ("classes", "status"))
         n_classes, n_features = len(self.classes_), len(self.status_)

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.arrays import stack
 from kampong._runtime.callbacks import with_callbacks
+from kampong._runtime.compute import stack
 from kampong.checkpoint import savable
-from kampong.data.parameters import check_choice, check_number
-from kampong.data.rows import validate_rows
+from kampong.data.rows import check_choice, check_number, validate_rows
 from kampong.kernels.margin_features import MarginFeatures
 from kampong.kernels.row_sample import RowSample, class_means
-from kampong.subspace.heads import class_head
+from kampong.subspace.heads import NearestMean
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Rows
+    from kampong._runtime.compute import Float, Rows
     from kampong.kernels.chains import Start
 
 
@@ -249,9 +248,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         seen = 0 if first else self.n_samples_seen_
         if first:
             self._encode(y if classes is None else np.asarray(classes))
-        if not np.isin(y, self.classes_).all():
-            new = np.setdiff1d(y, self.classes_)[0]
-            raise ValueError(f"{name}.partial_fit: the label {new!r} is not among classes. Name all in the first call.")
+        self._refuse_new_classes(y)
         codes, numbers_ = np.searchsorted(self.classes_, y), seen + np.arange(X.shape[0])
         sample = RowSample(X, codes, numbers_) if first else self._sample.joined(RowSample(X, codes, numbers_))
         start: Start = {}
@@ -299,7 +296,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         """
         check_is_fitted(self)
         seen = ~np.isnan(self.class_means_[:, 0])
-        head = class_head(np.where(seen[:, None], self.class_means_, 0.0), seen.astype(float), 1.0)
+        head = NearestMean.of_means(self.class_means_, seen)
         scores = head.scores(self._project(validate_rows(self, X)))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 

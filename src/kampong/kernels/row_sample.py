@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._runtime.arrays import stack
-from kampong._runtime.hashing import mix
+from kampong._runtime.compute import stack
+from kampong.statistics.sampling import first_keys_by_group, row_keys
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
 
 SAMPLE_ROWS = 256
 """Rows kept of each class."""
@@ -30,10 +30,8 @@ class RowSample:
     """
 
     def __init__(self, X: Rows, codes: Integer, numbers: Integer) -> None:
-        keys = mix(numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
-        order = np.lexsort((keys, codes))
-        first = np.searchsorted(codes[order], codes[order])
-        kept = np.sort(order[np.arange(len(order)) - first < SAMPLE_ROWS])
+        keys = row_keys(numbers + 1, np.ones(len(numbers)), seed=0)
+        kept = first_keys_by_group(keys, codes, SAMPLE_ROWS)
         self.X, self.codes, self.numbers = X[kept], codes[kept], numbers[kept]
 
     def joined(self, other: RowSample) -> RowSample:

@@ -5,40 +5,32 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport, FitWatcher
-from kampong._runtime.threads import block_rows
+from kampong._runtime.compute import block_rows
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
-from kampong.data.parameters import check_choice, check_number
-from kampong.data.rows import check_finite, check_weights, rows_from, rows_state
-from kampong.kernels.functions import Kernel, kernel_from, kernel_scores, kernel_state, make_kernel
-from kampong.kernels.landmarks import (
-    VALUES_BYTES,
-    KernelScatter,
-    LandmarkBasis,
-    bytes_needed,
-    draw_rows,
-    most_landmarks,
-    move_to_centres,
-)
-from kampong.statistics import ClassMeans, ClassScatter
-from kampong.statistics.state import statistics_from, statistics_state
+from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
+from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
+from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
+from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
+from kampong.statistics.means import ClassMeans
+from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.base import DiscriminantSubspace
-from kampong.subspace.criteria import FisherCriterion
-from kampong.subspace.heads import class_head
-from kampong.subspace.solvers import classes_seen, solve
+from kampong.subspace.criteria import FisherCriterion, landmark_ridge
+from kampong.subspace.heads import HEADS
+from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor
+from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
-    from kampong.subspace.solvers import Subspace
 
 MOST_BY_DEFAULT = 2000
 """Landmarks of "auto" at the most: past that the n·m² of the scatter is most of the time."""
@@ -49,8 +41,39 @@ SCOUTS, MOST_SCOUTS = 4, 500
 EASY_SHARE = 0.3
 """The least share of a row in the choice of landmarks, in units of the mean share."""
 
-LEAST_RIDGE = 1e-7
-"""The automatic ridge where rows abound, as a part of tr S_w."""
+
+@dataclass(frozen=True)
+class KernelPredictor(Predictor):
+    """A predictor whose directions lie in the span of landmarks: rows come in through their kernel values.
+
+    Attributes
+    ----------
+    coefficients : array of shape (p, m)
+        The directions as combinations of landmarks.
+    basis : LandmarkBasis
+        The landmarks.
+    """
+
+    coefficients: Float
+    basis: LandmarkBasis
+
+    @classmethod
+    def around(cls, predictor: Predictor, basis: LandmarkBasis) -> Self:
+        """Return a predictor in the basis of the landmarks as one that takes rows."""
+        values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}
+        return cls(**values, coefficients=basis.coefficients(predictor.components), basis=basis)
+
+    def points(self, X: Rows) -> Float:
+        """Return the coordinates of rows, in their dtype."""
+        columns = np.ascontiguousarray(self.coefficients.T)
+        values = kernel_scores(self.basis.kernel, X, self.basis.points(X.dtype), columns)
+        values -= self.mean @ self.components.T
+        return values.astype(X.dtype, copy=False)
+
+    @classmethod
+    def from_state_on(cls, contents: Contents, basis: LandmarkBasis) -> Self:
+        """Return the predictor that `to_state` wrote, on landmarks that are at hand."""
+        return cls.around(Predictor.from_state(contents, basis.rank), basis)
 
 
 class KernelSubspace(CallbackSupport, DiscriminantSubspace):
@@ -65,9 +88,10 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     memory_bytes: Any
     warm_start: Any
     verbose: Any
-    solver = "auto"
-    decay = 1.0
-    half_life = None
+    solver: Any = "auto"
+    decay: Any = 1.0
+    half_life: Any = None
+    _space = "directions of the landmarks' span"
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.
@@ -124,16 +148,15 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     @property
     def coefficients_(self) -> Float:
         """What each direction multiplies the kernel values of a row to the landmarks by."""
-        results = self._results_checked()
-        if "coefficients" not in results:
-            results["coefficients"] = self._basis().coefficients(self._solve().components)
-        coefficients: Float = results["coefficients"]
-        return coefficients
+        known = self._read()
+        assert isinstance(known, KernelPredictor)
+        return known.coefficients
 
-    def _start(self, n_features: int, *, in_hand: bool) -> None:
+    def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters; the statistics wait for rows to place landmarks with."""
         name = type(self).__name__
-        check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
+        check_choice(name, "head", self.head, ("auto", *HEADS))
+        check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres"))
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
@@ -143,14 +166,14 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
                 "blocks of rows, or give the columns of the matrix to FisherDiscriminant as features."
             )
         self._wanted()
-        self._criterion(None)
-        earlier = getattr(self, "_statistics", None)
+        self._value(None)
+        earlier, in_hand = getattr(self, "_statistics", None), y is not None
         if in_hand and self.warm_start and isinstance(earlier, KernelScatter) and earlier.basis.width == n_features:
             self._statistics = KernelScatter(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
-        self._results = {}
-        self._said = self._rows_gone = False
+        self._said = False
+        self._forget_results()
 
     def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Place the landmarks and learn all rows, a part after another, with a word to callbacks after each."""
@@ -191,7 +214,8 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
             if self._statistics.n_classes:
                 statistics.declare(self._statistics.classes)
             statistics.update(X, y, weights)
-            self._statistics, self._results = statistics, {}
+            self._statistics = statistics
+            self._forget_results()
             return None
         return super()._learn(X, y, sample_weight)
 
@@ -275,80 +299,51 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         trace = statistics.within_trace
         if classes_seen(statistics) < 2 or trace <= 0:
             return np.ones(len(codes))
-        found = solve(FisherCriterion(automatic_ridge(statistics) * trace), statistics)
-        components, basis = found.components, statistics.basis
-        covariance = components @ statistics.within_times(np.ascontiguousarray(components.T))
-        head = class_head(statistics.means @ components.T, statistics.counts, covariance)
-        points = kernel_scores(kernel, X, basis.points(X.dtype), basis.coefficients(components).T)
-        missing: Float = 1.0 - head.probabilities(points)[np.arange(len(codes)), codes]
+        recipe = Recipe(FisherCriterion, landmark_ridge(statistics) * trace, None, "auto", "gaussian", 0.0, str)
+        basis = statistics.basis
+        assert isinstance(basis, LandmarkBasis)
+        scout = KernelPredictor.around(make_predictor(recipe, statistics), basis)
+        missing: Float = 1.0 - scout.head.probabilities(scout.points(X))[np.arange(len(codes)), codes]
         mean = float(np.average(missing, weights=weights))
         return missing + EASY_SHARE * mean if mean > 0 else np.ones(len(codes))
 
-    def _solve(self) -> Subspace:
-        """Return the subspace of the present state, with signs that do not depend on the order of the landmarks."""
-        fresh = "subspace" not in self._results_checked()
-        found = super()._solve()
-        if fresh:
-            means = self._statistics.between_factor() @ found.components.T
-            # the first class that is far from the mean: the farthest of two equal classes is a matter of rounding
-            first = np.argmax(np.abs(means) > 0.5 * np.abs(means).max(axis=0), axis=0)
-            signs = np.where(means[first, np.arange(len(first))] < 0, -1.0, 1.0)
-            found = replace(found, components=found.components * signs[:, None])
-            self._results["subspace"] = found
-        return found
+    def _recipe(self) -> Recipe:
+        """Return what is asked for; landmarks have no order, so signs follow from the class means."""
+        return replace(super()._recipe(), signs_by_means=True)
 
-    def _head_ridge(self) -> float:
-        """Return the ridge of the head's covariance: with as many landmarks as rows S_w may vanish there."""
-        return automatic_ridge(self._statistics) * self._statistics.within_trace
+    def _make(self, rows: RowsInHand | None) -> Predictor:
+        made = super()._make(rows)
+        return KernelPredictor.around(made, self._basis())
 
     def _to_state(self) -> dict[str, Any] | None:
-        """Return what a checkpoint holds: kernel, landmarks and the sums over kernel values."""
+        """Return what a checkpoint holds: the landmarks, the sums over kernel values, and the predictor."""
         statistics = getattr(self, "_statistics", None)
         if not isinstance(statistics, KernelScatter):
             return None
-        return {
-            "kernel": kernel_state(statistics.basis.kernel),
-            "n_landmarks": statistics.basis.rank,
-            "landmarks": rows_state(statistics.basis.landmarks),
-            "statistics": statistics_state(statistics.plain()),
-            "said": self._said,
-        }
+        state = {"basis": self._basis().to_state(), "statistics": statistics.to_state()}
+        return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
-        width, m = self.n_features_in_, contents.whole("n_landmarks", low=1)
-        kernel = kernel_from(contents.part("kernel"), width)
-        basis = LandmarkBasis(kernel, rows_from(contents.part("landmarks"), (m, width)))
-        plain = statistics_from(contents.part("statistics"), m)
-        if basis.rank != m or type(plain) is not ClassScatter:
-            contents.refuse("the landmarks depend on each other, or their statistics are of another kind")
-        self._statistics, self._results = KernelScatter.around(basis, plain), {}
-        self._said, self._rows_gone = contents.flag("said"), False
+        basis = LandmarkBasis.from_state(contents.part("basis"), self.n_features_in_)
+        plain = ClassScatter.from_state(contents.part("statistics"), basis.rank)
+        self._statistics, self._said = KernelScatter.around(basis, plain), False
+        self._read_back(contents)
+
+    def _predictor_from(self, contents: Contents) -> Predictor:
+        return KernelPredictor.from_state_on(contents, self._basis())
 
     def _basis(self) -> LandmarkBasis:
-        self._results_checked()
+        check_is_fitted(self)
         assert isinstance(self._statistics, KernelScatter)
+        assert isinstance(self._statistics.basis, LandmarkBasis)
         return self._statistics.basis
-
-    def _project(self, X: Rows) -> Float:
-        basis, coefficients = self._basis(), self.coefficients_
-        values = kernel_scores(basis.kernel, X, basis.points(X.dtype), np.ascontiguousarray(coefficients.T))
-        values -= self.mean_ @ self._solve().components.T
-        return values.astype(X.dtype, copy=False)
 
 
 def _hand_over(model: Any, statistics: KernelScatter) -> None:
     """Give a copy of an estimator what has been learnt so far."""
-    model._statistics, model._results, model._said = (
-        KernelScatter.around(statistics.basis, statistics.plain()),
-        {},
-        True,
-    )
-
-
-def automatic_ridge(statistics: ClassMeans) -> float:
-    """Return the ridge as a part of tr S_w: one over the rows, times the square of landmarks a row."""
-    rows = max(statistics.total, 1.0)
-    return max(LEAST_RIDGE, min(1.0, statistics.n_features / rows) ** 2 / rows)
+    model._statistics = KernelScatter.around(statistics.basis, statistics.plain())
+    model._said = True
+    model._forget_results()
 
 
 def _is_plain(landmarks: Any) -> bool:

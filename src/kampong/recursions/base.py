@@ -9,15 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kampong._runtime.arrays import fix_signs, project
+from kampong._runtime.compute import fix_signs, project
 from kampong.checkpoint import Savable
-from kampong.data.parameters import check_number
-from kampong.data.rows import raise_not_finite, validate_rows
+from kampong.data.rows import check_number, raise_not_finite, validate_rows
 from kampong.recursions.state import RecursionState
 from kampong.recursions.steps import DISTANCE
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
 
 
@@ -28,7 +27,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     amnesia: Any
     n_features_in_: int
     _mergeable: ClassVar[str]
-    _results: dict[str, tuple[Float, Float]]
+    _found: tuple[Float, Float] | None
 
     def merge(self, other: Any) -> NoReturn:
         """Refuse: a recursion depends on the order of its rows, so two of them have no common result.
@@ -124,7 +123,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _from_state(self, contents: Contents) -> None:
         self._state = RecursionState.from_state(contents.part("recursion"), self.n_features_in_)
-        self._results = {}
+        self._found = None
 
     def _start(self, n_features: int, rule: int, epsilon: float, theta: float) -> None:
         name, p = type(self).__name__, self.n_components
@@ -138,20 +137,20 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _take(self, X: Rows, codes: Integer) -> None:
         self._state.learn(X, codes)
-        self._results = {}
+        self._found = None
 
     def _directions(self) -> tuple[Float, Float]:
         """Return components and eigenvalues of the present state, computed at most once."""
         check_is_fitted(self)
-        if "directions" not in self._results:
+        if self._found is None:
             vectors = self._state.vectors
             lengths = np.linalg.norm(vectors, axis=1)
             started = lengths > 0
             components = fix_signs(vectors / np.where(started, lengths, 1.0)[:, None])
             scale = 2.0 if self._state.rule == DISTANCE else 1.0
             eigenvalues: Float = np.where(started, lengths - self._state.theta, 0.0) / scale
-            self._results["directions"] = components, eigenvalues
-        return self._results["directions"]
+            self._found = components, eigenvalues
+        return self._found
 
 
 def finite_rows(X: Rows, name: str) -> Rows:

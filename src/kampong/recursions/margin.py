@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import savable
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.parameters import check_choice, check_number
-from kampong.data.rows import validate_batch
+from kampong.data.rows import check_choice, check_number, validate_batch
 from kampong.recursions.base import Recursion, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Rows
+    from kampong._runtime.compute import Float, Rows
     from kampong.checkpoint import Contents
 
 
@@ -213,7 +212,8 @@ class MarginRecursion(ClassifierMixin, Recursion):
             This estimator.
         """
         X, y = validate_batch(self, X, y, reset=True)
-        return self._learn(X, y, None, reset=True)
+        self._learn(X, y, None, reset=True)._directions()
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.

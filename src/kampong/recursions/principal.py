@@ -88,7 +88,8 @@ class CandidCovarianceFreePCA(Recursion):
         object
             This estimator.
         """
-        return self._learn(X, reset=True)
+        self._learn(X, reset=True)._directions()
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.

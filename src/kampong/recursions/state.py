@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._runtime.threads import blocks
+from kampong._runtime.compute import blocks
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
 
 FULL_ROW = 0.5

@@ -15,7 +15,7 @@ from kampong.streaming.history_state import DIRECTIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.arrays import Float
+    from kampong._runtime.compute import Float
     from kampong.streaming.history import ClassTable, Curves, History, Points
 
     Columns = dict[str, Any]
@@ -221,7 +221,7 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(model, "get_params"):
         facts += [(name, _text(value)) for name, value in model.get_params(deep=False).items()]
     reads = {"rows learnt": "n_samples_seen_", "features": "n_features_in_"}
-    if "subspace" in getattr(model, "_results", {}):  # solved already
+    if getattr(model, "_predictor", None) is not None:  # solved already
         reads |= {"solver in use": "solver_", "products with S_w": "n_steps_", "ridge in use": "ridge_"}
     for name, attribute in reads.items():
         try:

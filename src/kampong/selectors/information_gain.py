@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.threads import compiled
+from kampong._runtime.compute import compiled
 from kampong.checkpoint import Savable, savable
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.rows import check_weights, validate_batch
@@ -20,7 +20,7 @@ from kampong.data.rows import check_weights, validate_batch
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
 
 
@@ -84,7 +84,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
     _counts: Float
     _presence: Float
     _n_samples: int
-    _results: dict[str, Float]
+    _gains: Float | None
 
     def __init__(self, n_features: int = 10) -> None:
         self.n_features = n_features
@@ -110,6 +110,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._learn(X, y, None, sample_weight, reset=True)
         if self._n_samples == 0:
             raise ValueError("InformationGain.fit: all sample weights are zero. Give at least one row a weight.")
+        self._gains = information_gain(self.presence_, self.class_counts_)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -162,16 +163,16 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         result._counts[codes] += other._counts
         result._presence[codes] += other._presence
         result._n_samples = self._n_samples + other._n_samples
-        result._results = {}
+        result._gains = None
         return result
 
     @property
     def scores_(self) -> Float:
         """The information gain of each column, in nats."""
         check_is_fitted(self)
-        if "scores" not in self._results:
-            self._results["scores"] = information_gain(self.presence_, self.class_counts_)
-        return self._results["scores"]
+        if self._gains is None:
+            self._gains = information_gain(self.presence_, self.class_counts_)
+        return self._gains
 
     @property
     def presence_(self) -> Float:
@@ -251,7 +252,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
             _add_sparse(X.indptr, X.indices, X.data, rows, codes, weights, self._presence)
         self._counts += np.bincount(codes, weights=weights[rows], minlength=len(index))
         self._n_samples += len(rows)
-        self._results = {}
+        self._gains = None
         return self
 
     def _to_state(self) -> dict[str, Any] | None:
@@ -266,7 +267,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         n_classes = len(self._index)
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
         self._presence = contents.array("presence", np.float64, (n_classes, self.n_features_in_), low=0.0)
-        self._n_samples, self._results = contents.whole("n_samples"), {}
+        self._n_samples, self._gains = contents.whole("n_samples"), None
 
     def _enlarge(self) -> None:
         """Add a line of zeros for each new class; nothing is copied where there is none."""

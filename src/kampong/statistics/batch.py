@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.threads import blocks, compiled, run, split
+from kampong._runtime.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
 from kampong.data.rows import raise_not_finite
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
 
 LARGEST = 1e150
 """Class means beyond this magnitude have squares that overflow."""
@@ -21,7 +21,7 @@ LOST_DIGITS = 1e-3
 """A column whose scatter is a smaller part of its squares is shifted before they are summed."""
 
 
-class Batch(NamedTuple):
+class Summary(NamedTuple):
     """The summary of one batch: which classes it holds and their weights, means and squares about the means."""
 
     classes: Integer
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     squares: Float
 
 
-def summarise(X: Rows, members: Members, owner: str) -> Batch:
+def summarise(X: Rows, members: Members, owner: str) -> Summary:
     """Summarise a batch without touching a state; refuse what is not finite, in the name of its owner."""
     counts: Float = np.bincount(members.codes, weights=members.weights).astype(np.float64)
     present = np.flatnonzero(np.bincount(members.codes))
@@ -44,7 +44,7 @@ def summarise(X: Rows, members: Members, owner: str) -> Batch:
             means, squares = _summarise_sparse(X, members, counts[present])
     if len(present) and not (np.isfinite(squares).all() and -LARGEST < means.min() <= means.max() < LARGEST):
         raise_not_finite(X, owner)
-    return Batch(present, counts[present], means, squares)
+    return Summary(present, counts[present], means, squares)
 
 
 def few_dense(X: sparse.csr_array) -> Float:
@@ -86,7 +86,7 @@ def _summarise_sparse(X: sparse.csr_array, members: Members, counts: Float) -> t
         means, raw, _ = _sum_csr(X, members, counts)
     squares = raw - counts * np.einsum("kd,kd->k", means, means)
     if np.any((squares < LOST_DIGITS * raw) & (np.bincount(members.codes) > 1)):
-        matrix, shift = shift_far_columns(X, members, Batch(np.arange(len(counts)), counts, means, squares))
+        matrix, shift = shift_far_columns(X, members, Summary(np.arange(len(counts)), counts, means, squares))
         if shift.any():
             offset, raw, _ = _sum_csr(matrix, members, counts)
             means, squares = offset + shift, raw - counts * np.einsum("kd,kd->k", offset, offset)
@@ -119,7 +119,7 @@ def as_canonical(X: sparse.csr_array) -> sparse.csr_array:
     return X
 
 
-def shift_far_columns(X: sparse.csr_array, members: Members, batch: Batch) -> tuple[sparse.csr_array, Float]:
+def shift_far_columns(X: sparse.csr_array, members: Members, batch: Summary) -> tuple[sparse.csr_array, Float]:
     """Subtract a constant from the columns whose scatter would drown in their squares; they become full columns."""
     weights = np.zeros(X.shape[0])
     np.add.at(weights, members.rows, members.weights)

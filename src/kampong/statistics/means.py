@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from kampong.checkpoint.contents import LARGEST_WIDTH, as_arrays, from_arrays
 from kampong.data.labels import (
     LabelIndex,
     Members,
     check_indicator,
     check_labels,
+    index_from,
+    index_state,
     is_indicator,
     members_of,
     memberships_of,
 )
 from kampong.data.rows import check_finite, check_rows, check_weights, raise_not_finite
-from kampong.statistics.batch import Batch, all_finite, few_dense, learn_rows, summarise
+from kampong.statistics.batch import Summary, all_finite, few_dense, learn_rows, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.arrays import Float, Rows
+    from kampong._runtime.compute import Float, Rows
+    from kampong.checkpoint.contents import Contents
     from kampong.data.labels import Label
+
+FURTHEST = 1e155
+"""No class mean is further out: rows whose squares overflow are never learnt."""
 
 FEW = 8
 """A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
+
+
+class Reading(NamedTuple):
+    """A batch whose labels have been checked and numbered: memberships, weights, new labels and their dtype."""
+
+    members: Members
+    weights: Float
+    new: list[Label]
+    dtype: np.dtype[Any]
+    multilabel: bool
+    decay: float
+
+    def part(self, start: int, stop: int) -> Reading:
+        """Return some of the rows; only the first part brings the new labels and the decay."""
+        first = start == 0
+        members, weights = self.members.part(start, stop), self.weights[start:stop]
+        return Reading(
+            members, weights, self.new if first else [], self.dtype, self.multilabel, self.decay if first else 1.0
+        )
 
 
 class ClassMeans:
@@ -159,33 +186,8 @@ class ClassMeans:
             This object.
         """
         X = check_rows(X, self.n_features)
-        weights = check_weights(sample_weight, X.shape[0])
-        check_factor(decay)
-        multilabel = is_indicator(y)
-        if self.multilabel is not None and multilabel != self.multilabel:
-            raise ValueError(
-                "y changed its form during the stream: "
-                + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
-                + " Use one form throughout."
-            )
-        members, new, dtype = self._read_indicator(y, weights) if multilabel else self._read_labels(y, weights)
-        if X.shape[0] <= FEW and not multilabel:
-            rows = X if isinstance(X, np.ndarray) else few_dense(X)
-            if not all_finite(rows):
-                raise_not_finite(X, type(self).__name__)
-            self._accept(new, dtype, decay)
-            parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
-            learn_rows(rows, *parts, self._triangle())
-        else:
-            if multilabel:  # rows without a label count for the mean of the rows, and must be finite too
-                check_finite(X, type(self).__name__)
-            batch = summarise(X, members, type(self).__name__)
-            self._accept(new, dtype, decay)
-            self._spread(X, members, batch, self._absorb(batch))
-        if multilabel:
-            self._absorb_rows(X, members, weights)
-        self.multilabel = multilabel
-        self.n_samples += members.n_rows
+        reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay)
+        self._learn(X, reading)
         return self
 
     def declare(self, classes: Any) -> Self:
@@ -205,7 +207,7 @@ class ClassMeans:
         codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
         n = len(codes)
         seen = np.flatnonzero(other._counts[:n])
-        batch = Batch(codes[seen], other._counts[seen], other._means[seen], other._squares[seen])
+        batch = Summary(codes[seen], other._counts[seen], other._means[seen], other._squares[seen])
         result._join(other, result._absorb(batch))
         if other.multilabel:
             result._absorb_row_mean(other._row_weight, other._row_mean)
@@ -221,16 +223,14 @@ class ClassMeans:
         self._row_weight *= factor
         return self
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as arrays: no objects, nothing to unpickle."""
+    # To and from a checkpoint.
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
         n = len(self._index)
-        labels = np.array(self._index.labels)
-        if n == 0:
-            labels = np.zeros(0)
         return {
+            "labels": index_state(self._index),
             "form": np.array([self.n_features, self.n_samples, {None: -1, False: 0, True: 1}[self.multilabel]]),
-            "labels": labels,
-            "label_dtype": np.array("" if self._index.dtype is None else self._index.dtype.str),
             "counts": self._counts[:n].copy(),
             "means": self._means[:n].copy(),
             "squares": self._squares[:n].copy(),
@@ -239,25 +239,99 @@ class ClassMeans:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the statistics that `to_arrays` wrote."""
-        n_features, n_samples, multilabel = (int(v) for v in arrays["form"])
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the statistics that `to_state` wrote, each value checked against the others.
+
+        Compiled loops trust their arrays, so nothing gets past here that could lead one of them out of bounds.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width that the statistics must have.
+
+        Returns
+        -------
+        ClassMeans
+            The statistics.
+        """
+        if n_features > LARGEST_WIDTH:
+            contents.refuse(f"{n_features} features are past the limit of {LARGEST_WIDTH}")
         result = cls(n_features)
-        result.n_samples = n_samples
-        result.multilabel = {-1: None, 0: False, 1: True}[multilabel]
-        if str(arrays["label_dtype"]):
-            result._declare(arrays["labels"].tolist(), np.dtype(str(arrays["label_dtype"])))
-        result._counts = np.array(arrays["counts"], dtype=np.float64)
-        result._means = np.array(arrays["means"], dtype=np.float64)
-        result._squares = np.array(arrays["squares"], dtype=np.float64)
-        result._row_weight = float(arrays["row_weight"])
-        result._row_mean = np.array(arrays["row_mean"], dtype=np.float64)
+        result._restore(contents)
+        contents.finish()
         return result
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the whole state as arrays: no objects, nothing to unpickle."""
+        return as_arrays(self.to_state())
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the statistics that `to_arrays` wrote, checked as a file would be."""
+        contents = from_arrays(arrays, cls.__name__)
+        return cls.from_state(contents, int(arrays["form"].flat[0]) if "form" in arrays else 0)
 
     # How.
 
+    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
+        """Check and number the labels of a batch, once; the state is unchanged."""
+        check_factor(decay)
+        multilabel = is_indicator(y)
+        if self.multilabel is not None and multilabel != self.multilabel:
+            raise ValueError(
+                "y changed its form during the stream: "
+                + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
+                + " Use one form throughout."
+            )
+        members, new, dtype = self._read_indicator(y, weights) if multilabel else self._read_labels(y, weights)
+        return Reading(members, weights, new, dtype, multilabel, decay)
+
+    def _learn(self, X: Rows, reading: Reading) -> None:
+        """Learn rows whose labels have been read; on an error the state is as before."""
+        members, before = reading.members, self.n_samples
+        if X.shape[0] <= FEW and not reading.multilabel:
+            rows = X if isinstance(X, np.ndarray) else few_dense(X)
+            if not all_finite(rows):
+                raise_not_finite(X, type(self).__name__)
+            self._accept(reading)
+            parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
+            learn_rows(rows, *parts, self._triangle())
+        else:
+            if reading.multilabel:  # rows without a label count for the mean of the rows, and must be finite too
+                check_finite(X, type(self).__name__)
+            batch = summarise(X, members, type(self).__name__)
+            self._accept(reading)
+            self._spread(X, members, batch, self._absorb(batch))
+        if reading.multilabel:
+            self._absorb_rows(X, reading.weights)
+        self.multilabel = reading.multilabel
+        self.n_samples += int(np.count_nonzero(reading.weights))
+        self._keep(X, reading, before)
+
+    def _keep(self, X: Rows, reading: Reading, before: int) -> None:
+        """Keep rows of a batch that has been learnt, after `before` earlier ones: none here."""
+
+    def _restore(self, contents: Contents) -> None:
+        """Take back what `to_state` wrote."""
+        self._index = index_from(contents.part("labels"))
+        n_classes, n_features = len(self._index), self.n_features
+        form = contents.array("form", np.int64, (3,), low=-1)
+        if form[0] != n_features or form[1] < 0 or form[2] > 1:
+            contents.refuse(f"form is {form.tolist()} for {n_features} features")
+        self.n_samples, self.multilabel = int(form[1]), {-1: None, 0: False, 1: True}[int(form[2])]
+        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
+        self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
+        self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0)
+        self._row_weight = float(contents.array("row_weight", np.float64, (), low=0.0))
+        self._row_mean = contents.array("row_mean", np.float64, (None,))
+        weighs = self.multilabel and self._row_weight > 0
+        if len(self._row_mean) not in ((n_features,) if weighs else (0, n_features)):
+            contents.refuse(f"row_mean has {len(self._row_mean)} entries for {n_features} features")
+
     def _copy(self) -> Self:
-        return type(self).from_arrays(self.to_arrays())
+        return copy.deepcopy(self)
 
     def _check_mergeable(self, other: ClassMeans) -> None:
         if type(other) is not type(self):
@@ -280,7 +354,7 @@ class ClassMeans:
         y = np.asarray(y)
         if rows is not None and y.shape == (n_rows,):
             kept, codes, new = check_labels(self._index, y[rows], len(rows))
-            return Members(rows, codes, weights[rows], len(rows)), new, kept.dtype
+            return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
         y, codes, new = check_labels(self._index, y, n_rows)
         return members_of(codes, weights), new, y.dtype
 
@@ -302,15 +376,15 @@ class ClassMeans:
             self._squares = np.concatenate([self._squares, np.zeros(extra)])
             self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
 
-    def _accept(self, new: list[Label], dtype: np.dtype[Any], decay: float) -> None:
-        self._declare(new, dtype)
-        if decay != 1.0:
-            self.decay(decay)
+    def _accept(self, reading: Reading) -> None:
+        self._declare(reading.new, reading.dtype)
+        if reading.decay != 1.0:
+            self.decay(reading.decay)
 
     def _triangle(self) -> Float:
         return np.zeros((0, 0))
 
-    def _absorb(self, batch: Batch) -> Float:
+    def _absorb(self, batch: Summary) -> Float:
         """Join a summary to the state; return the rows whose squares the join adds to the scatter."""
         k = batch.classes
         before = self._counts[k]
@@ -323,13 +397,13 @@ class ClassMeans:
         self._counts[k] = after
         return shift
 
-    def _spread(self, X: Rows, members: Members, batch: Batch, joined: Float) -> None:
+    def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:
         """Add a batch to whatever second moments are kept: none here."""
 
     def _join(self, other: Any, joined: Float) -> None:
         """Add the other's second moments to ours: none here."""
 
-    def _absorb_rows(self, X: Rows, members: Members, weights: Float) -> None:
+    def _absorb_rows(self, X: Rows, weights: Float) -> None:
         total = float(weights.sum())
         if total > 0:
             self._absorb_row_mean(total, np.asarray(X.T @ weights).ravel() / total)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._runtime.threads import compiled
+from kampong._runtime.compute import compiled
+from kampong.checkpoint.contents import LARGEST
+from kampong.data.rows import REALS
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.checkpoint.contents import Contents
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,41 @@ def copy_rows(rows: Ragged, chosen: Integer, where: Integer, room: Ragged) -> No
     if len(room.indices):
         _move(rows.indices, rows.first[chosen], room.indices, room.first[where], room.count[where])
     _move(rows.codes, rows.label_first[chosen], room.codes, room.label_first[where], room.label_count[where])
+
+
+def sample_from(contents: Contents, n_classes: int, n_features: int) -> dict[str, np.ndarray]:
+    """Return the arrays of a sample of rows."""
+    keys = contents.array("sample_keys", np.float64, (None,))
+    n = len(keys)
+    codes = contents.array("sample_codes", np.int64, (None,), low=0, high=n_classes - 1)
+    data = contents.array("sample_data", REALS, (None,))
+    index_dtype = np.int32 if n_features < 2**31 else np.int64
+    arrays = {
+        "sample_keys": keys,
+        "sample_codes": codes,
+        "sample_data": data,
+        "sample_weights": contents.array("sample_weights", np.float64, (n,), low=math.ulp(0.0)),
+        "sample_frames": contents.array("sample_frames", np.float64, (n,)),
+        "sample_indices": contents.array("sample_indices", index_dtype, (None,), low=0, high=n_features - 1),
+        "sample_form": contents.array("sample_form", np.int64, (2,), low=-1, high=LARGEST),
+        "sample_seed": contents.array("sample_seed", np.uint64, ()),
+        "sample_clock": contents.array("sample_clock", np.float64, (2,), finite=False, low=-1e300),
+    }
+    for first, count, total in (("first", "count", len(data)), ("label_first", "label_count", len(codes))):
+        starts = contents.array(f"sample_{first}", np.int64, (n,), low=0, high=total)
+        counts = contents.array(f"sample_{count}", np.int64, (n,), low=0, high=total)
+        ends = np.cumsum(counts)
+        if not np.array_equal(starts, ends - counts) or (ends[-1] if n else 0) != total:
+            contents.refuse(f"sample_{first} and sample_{count} do not cut {total} entries into {n} rows")
+        arrays |= {f"sample_{first}": starts, f"sample_{count}": counts}
+    budget, form = arrays["sample_form"].tolist()
+    is_sparse, counts = form == 1, arrays["sample_count"]
+    fits = len(arrays["sample_indices"]) == (len(data) if is_sparse else 0) and budget >= 1 and form <= 1
+    if not fits or (form == -1 and n) or (form == 0 and (counts != n_features).any()):
+        contents.refuse(f"the sample of {n} rows has the form {form}, which does not fit its entries")
+    if not np.isfinite(arrays["sample_clock"][0]) or (np.diff(keys) < 0).any():
+        contents.refuse("the clocks of the sample are out of order")
+    return arrays
 
 
 @compiled

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.hashing import mix
-from kampong._runtime.threads import blocks, compiled
+from kampong._runtime.compute import blocks
 from kampong.data.labels import Members
-from kampong.data.rows import check_rows, check_weights
+from kampong.data.rows import check_whole
 from kampong.statistics.means import ClassMeans
-from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows
+from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
 from kampong.statistics.rows import Sample, within_times
+from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.checkpoint.contents import Contents
+    from kampong.statistics.means import Reading
 
 BUDGET = 64 * 2**20
 """Bytes for rows, unless told otherwise: 66,000 documents of 76 words."""
@@ -94,8 +94,17 @@ class ClassReservoir(ClassMeans):
 
     def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
         super().__init__(n_features)
-        self.budget = _whole("budget", budget, 1, 2**62, "It is the number of bytes for the sample.")
-        self.random_state = _whole("random_state", random_state, 0, 2**64 - 1, "It is the seed of the sample.")
+        self.budget = check_whole(
+            "ClassReservoir", "budget", budget, low=1, high=2**62, next_step="It is the number of bytes for the sample."
+        )
+        self.random_state = check_whole(
+            "ClassReservoir",
+            "random_state",
+            random_state,
+            low=0,
+            high=2**64 - 1,
+            next_step="It is the seed of the sample.",
+        )
         self._frame = 0.0  # the sum of the logarithms of all decay factors
         self._threshold = math.inf  # the logarithm of τ, in the frame of the start of the stream like all keys
         self._sparse: bool | None = None
@@ -117,44 +126,6 @@ class ClassReservoir(ClassMeans):
     def nbytes(self) -> int:
         """Return the bytes that the sample takes."""
         return self._cut().nbytes
-
-    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
-        """Learn a batch of rows; on an error the state is as before.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (rows, n_features)
-            Dense or sparse.
-        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
-            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
-        sample_weight : array of shape (rows,), optional
-            A row of twice the weight is kept about twice as often; a weight of 0 is the row absent.
-        decay : float
-            First multiply the weights of everything learnt before by this factor in [0, 1].
-
-        Returns
-        -------
-        ClassReservoir
-            This object.
-        """
-        X = check_rows(X, self.n_features)
-        number = self.n_samples
-        super().update(X, y, sample_weight, decay=decay)
-        if self.n_samples > number:
-            self._settle(X)
-        weights = check_weights(sample_weight, X.shape[0])
-        found, keys = np.empty(len(weights), dtype=np.int64), np.empty(len(weights))
-        seed = np.uint64(self.random_state)
-        count = _draw(weights, np.uint64(number), seed, self._frame, self._threshold, found, keys)
-        if count:
-            read = self._read_indicator if self.multilabel else self._read_labels
-            members = read(y, weights)[0]
-            found = found[:count]
-            first = np.searchsorted(members.rows, found)
-            labels = np.searchsorted(members.rows, found, side="right") - first
-            frames = np.full(count, self._frame)
-            self._take(X, found, Drawn(keys[:count], weights[found], frames, first, labels, members.codes))
-        return self
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means and the sample stay as they are."""
@@ -189,7 +160,10 @@ class ClassReservoir(ClassMeans):
         members, weights = self._weigh(kept)
         own = kept.weights * np.exp(self._frame - kept.frames)
         sample = Sample(self._rows(kept), members.renamed(self._index.position), weights, own, np.arange(len(own)))
-        return sample if most is None or most >= len(own) else sample.first(most)
+        if most is None or most >= len(own):
+            return sample
+        weights = stands_for(own, np.log(kept.weights) - kept.frames, float(kept.keys[most]))
+        return sample._replace(weights=weights).first(most)
 
     def halves(self) -> tuple[Self, Self]:
         """Return two copies with the same means and every other row of the sample each: their difference is its error.
@@ -202,32 +176,44 @@ class ClassReservoir(ClassMeans):
             half._kept = half._gather([kept], np.arange(start, len(kept.keys), 2), kept.data.dtype)
         return first, second
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as arrays: no objects, nothing to unpickle."""
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
         kept = self._cut()
         form = {None: -1, False: 0, True: 1}[self._sparse]
         sample = {f"sample_{field.name}": getattr(kept, field.name).copy() for field in fields(kept)}
         return {
-            **super().to_arrays(),
+            **super().to_state(),
             **sample,
             "sample_form": np.array([self.budget, form]),
             "sample_seed": np.array(self.random_state, dtype=np.uint64),
             "sample_clock": np.array([self._frame, self._threshold]),
         }
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the statistics that `to_arrays` wrote."""
-        result = super().from_arrays(arrays)
-        result.budget, form = (int(v) for v in arrays["sample_form"])
-        result.random_state = int(arrays["sample_seed"])
-        result._frame, result._threshold = (float(v) for v in arrays["sample_clock"])
-        result._sparse = {-1: None, 0: False, 1: True}[form]
-        result._kept = Ragged(*(np.array(arrays[f"sample_{field.name}"]) for field in fields(Ragged)))
-        result._waiting = result._room((0, 0, 0), result._kept.data.dtype)
-        return result
-
     # How.
+
+    def _restore(self, contents: Contents) -> None:
+        super()._restore(contents)
+        arrays = sample_from(contents, len(self._index), self.n_features)
+        self.budget, form = (int(value) for value in arrays["sample_form"])
+        self.random_state = int(arrays["sample_seed"])
+        self._frame, self._threshold = (float(value) for value in arrays["sample_clock"])
+        self._sparse = {-1: None, 0: False, 1: True}[form]
+        self._kept = Ragged(*(arrays[f"sample_{field.name}"] for field in fields(Ragged)))
+        self._waiting = self._room((0, 0, 0), self._kept.data.dtype)
+
+    def _keep(self, X: Rows, reading: Reading, before: int) -> None:
+        if self.n_samples > before:
+            self._settle(X)
+        weights, members = reading.weights, reading.members
+        found, keys = np.empty(len(weights), dtype=np.int64), np.empty(len(weights))
+        seed = np.uint64(self.random_state)
+        count = draw(weights, np.uint64(before), seed, self._frame, self._threshold, found, keys)
+        if count:
+            found = found[:count]
+            first = np.searchsorted(members.rows, found)
+            labels = np.searchsorted(members.rows, found, side="right") - first
+            frames = np.full(count, self._frame)
+            self._take(X, found, Drawn(keys[:count], weights[found], frames, first, labels, members.codes))
 
     def _check_mergeable(self, other: ClassMeans) -> None:
         super()._check_mergeable(other)
@@ -362,10 +348,7 @@ class ClassReservoir(ClassMeans):
     def _weigh(self, kept: Ragged) -> tuple[Members, Float]:
         """Return the memberships, scaled to the exact weight of each class, and ω of each row."""
         weights = kept.weights * np.exp(self._frame - kept.frames)
-        if self._threshold < math.inf:
-            # Beyond 50 the probability is 1 to the last digit, and its exponential would overflow.
-            rate = np.minimum(np.log(kept.weights) - kept.frames + self._threshold, 50.0)
-            weights /= -np.expm1(-np.exp(rate))
+        weights = stands_for(weights, np.log(kept.weights) - kept.frames, self._threshold)
         rows = np.repeat(np.arange(len(weights)), kept.label_count)
         sums = np.bincount(kept.codes, weights=weights[rows], minlength=len(self._index))
         counts = self._counts[: len(self._index)]
@@ -389,27 +372,3 @@ class SampledScatter(ClassReservoir, ClassScatter):
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, from the scatter."""
         return ClassScatter.within_times(self, block)
-
-
-def _whole(name: str, value: Any, low: int, high: int, meaning: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= int(value) <= high:
-        raise ValueError(f"ClassReservoir: {name} must be an integer of at least {low}, got {value!r}. {meaning}")
-    return int(value)
-
-
-@compiled
-def _draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float, found: Integer, keys: Float) -> int:
-    """Find the rows whose key is below the threshold; `number` is how many rows came before."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    start = mix(seed + step)
-    count = 0
-    for i in range(len(weights)):
-        if weights[i] > 0.0:
-            number += np.uint64(1)
-            bits = mix(mix(number * step) ^ start) >> np.uint64(12)
-            clock = -np.log((np.float64(bits) + 0.5) * 2.0**-52)
-            key = np.log(clock) - np.log(weights[i]) + frame
-            if key < threshold:
-                found[count], keys[count] = i, key
-                count += 1
-    return count

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kampong._runtime.threads import blocks, compiled, run, split
+from kampong._runtime.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
-from kampong.data.rows import check_rows, check_weights
 from kampong.statistics.means import ClassMeans
+from kampong.statistics.sampling import first_keys, row_keys, stands_for
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.statistics.means import Reading
 
 
 class Sample(NamedTuple):
@@ -47,6 +48,36 @@ class Sample(NamedTuple):
         return Sample(self.rows[:count], members, self.weights[:count], self.own[:count], self.numbers[:count])
 
 
+class PastRows(ClassMeans):
+    """Exact class means of rows that were in hand and are gone: enough to read, too little to go on.
+
+    Parameters
+    ----------
+    n_features : int
+        The width of the rows.
+    """
+
+    REFUSAL: ClassVar[str] = (
+        "this model was fitted with the rows at hand (solver='resolvent') and did not keep its statistics, so it "
+        "cannot learn more. Fit all rows again, or start a stream with partial_fit."
+    )
+
+    def plain(self) -> ClassMeans:
+        """Return class means that can go on learning, where they are all that is needed."""
+        result = ClassMeans(self.n_features)
+        result.__dict__.update(vars(self))
+        return result
+
+    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
+        raise ValueError(f"PastRows: {self.REFUSAL}")
+
+    def _check_mergeable(self, other: ClassMeans) -> None:
+        raise ValueError(
+            "a model fitted with the rows at hand (solver='resolvent') did not keep its statistics, so it cannot be "
+            "merged. Fit the rows of both together, or use solver='scatter' up to its width."
+        )
+
+
 class ClassRows(ClassMeans):
     """Exact class means, and the rows themselves, in hand for as long as this object lives.
 
@@ -73,52 +104,40 @@ class ClassRows(ClassMeans):
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._held: list[tuple[Rows, Members]] = []
+        self._weighs = np.zeros(0, dtype=bool)
 
-    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
-        """Learn rows once and keep them, without a copy where they are float already.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (rows, n_features)
-            All rows.
-        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
-            Their labels.
-        sample_weight : array of shape (rows,), optional
-            Their weights.
-        decay : float
-            Must be 1: rows in hand do not age.
-
-        Returns
-        -------
-        ClassRows
-            This object.
-        """
+    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
         if self._held or decay != 1.0:
             raise ValueError("ClassRows holds one batch, all rows in hand; use ClassScatter for a stream.")
-        X = check_rows(X, self.n_features)
-        super().update(X, y, sample_weight)
-        weights = check_weights(sample_weight, X.shape[0])
-        read = self._read_indicator if self.multilabel else self._read_labels
-        self._held.append((X, read(y, weights)[0]))
-        return self
+        return super()._read(y, weights, decay)
 
-    def without_rows(self) -> ClassMeans:
+    def _keep(self, X: Rows, reading: Reading, before: int) -> None:
+        self._held.append((X, reading.members))
+        self._weighs = reading.weights > 0
+
+    def without_rows(self) -> PastRows:
         """Return the class means alone, so that the rows can go."""
-        return ClassMeans.from_arrays(self.to_arrays())
+        result = PastRows(self.n_features)
+        result.__dict__.update({name: value for name, value in vars(self).items() if name in vars(result)})
+        return result
 
     def sample(self, most: int, random_state: int = 0) -> Sample:
-        """Return rows of positive weight: all of them, or `most` drawn at random, each as likely as any other."""
+        """Return the rows that a stream of them would keep: all of positive weight, or `most` of them."""
         X, members = self.held()
-        rows, own = members.weight_by_row
-        if len(rows) > most:
-            chosen = np.sort(np.random.default_rng(random_state).choice(len(rows), most, replace=False))
-            rows, own = rows[chosen], own[chosen]
+        counted = np.zeros(X.shape[0])
+        counted[members.rows] = members.weights
+        numbers = np.cumsum(self._weighs)  # a row of weight 0 is absent
+        chosen, threshold = first_keys(row_keys(numbers, counted, random_state), most)
+        own = counted[chosen]
+        weights = stands_for(own, np.log(own), threshold)
         place = np.full(X.shape[0], -1)
-        place[rows] = np.arange(len(rows))
-        mine = place[members.rows] >= 0
+        place[chosen] = np.arange(len(chosen))
+        mine = np.flatnonzero(place[members.rows] >= 0)
+        rows = place[members.rows[mine]]
+        order = np.argsort(rows, kind="stable")
+        mine, rows = mine[order], rows[order]
         codes = self._index.position[members.codes[mine]]
-        mine_members = Members(place[members.rows[mine]], codes, members.weights[mine], len(rows))
-        return Sample(X[rows], mine_members, own, own, rows)
+        return Sample(X[chosen], Members(rows, codes, members.weights[mine], len(chosen)), weights, own, chosen)
 
     def held(self) -> tuple[Rows, Members]:
         """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.threads import blocks, compiled, one_blas_thread, run, split
+from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
 from kampong.statistics.batch import as_canonical, shift_far_columns
 from kampong.statistics.means import ClassMeans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.checkpoint.contents import Contents
+    from kampong.statistics.batch import Summary
 
-    from kampong._runtime.arrays import Float, Integer, Rows
-    from kampong.statistics.batch import Batch
+WIDEST = 8192
+"""The most features for which a scatter matrix is kept: 512 MiB, and two to three times that to solve."""
 
 ALONE = 2048
 """Up to so many features a thread has a scatter of its own (a batch takes 5·d² numbers meanwhile)."""
@@ -78,16 +80,16 @@ class ClassScatter(ClassMeans):
         self._scatter *= factor
         return self
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as arrays: no objects, nothing to unpickle."""
-        return {**super().to_arrays(), "scatter": np.tril(self._scatter)}
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
+        return {**super().to_state(), "scatter": np.tril(self._scatter)}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the statistics that `to_arrays` wrote."""
-        result = super().from_arrays(arrays)
-        result._scatter = np.array(arrays["scatter"], dtype=np.float64, order="C")
-        return result
+    def _restore(self, contents: Contents) -> None:
+        super()._restore(contents)
+        scatter = contents.array("scatter", np.float64, (self.n_features, self.n_features))
+        if scatter.size and scatter.diagonal().min() < 0:
+            contents.refuse(f"scatter has the negative diagonal entry {scatter.diagonal().min()}")
+        self._scatter = np.ascontiguousarray(scatter)
 
     def _triangle(self) -> Float:
         return self._scatter
@@ -96,7 +98,7 @@ class ClassScatter(ClassMeans):
         self._scatter += other._scatter
         self._scatter += joined.T @ joined
 
-    def _spread(self, X: Rows, members: Members, batch: Batch, joined: Float) -> None:
+    def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:
         self._scatter += joined.T @ joined
         local = np.zeros(int(batch.classes[-1]) + 1 if len(batch.classes) else 0, dtype=np.int64)
         local[batch.classes] = np.arange(len(batch.classes))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import CheckpointError, read
-from kampong.models import unpack
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import RecordError, SourceError, StreamError
 from kampong.streaming.outputs import Output
-from kampong.streaming.schema import Schema
+from kampong.streaming.prediction import is_fitted
+from kampong.streaming.state import read_model
+from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     import threading
@@ -29,20 +30,6 @@ class Applied:
     records: int = 0
     rows: int = 0
     dead: int = 0
-
-
-def load_with_schema(model_file: str) -> tuple[Any, Schema | None, dict[str, Any]]:
-    """Return the model of a file, the columns it was learnt from where a stream left it, and all facts of the file."""
-    try:
-        arrays, facts = read(model_file)
-    except OSError as error:
-        raise CheckpointError(f"{model_file}: {error.strerror}. Give a model that was learnt or saved.") from None
-    try:
-        model = unpack(arrays, facts)
-    except CheckpointError as error:
-        raise CheckpointError(f"{model_file}: {error}") from None
-    state = facts.get("stream")
-    return model, Schema.from_json(state["schema"]) if isinstance(state, dict) else None, facts
 
 
 def apply(
@@ -85,11 +72,14 @@ def apply(
     Applied
         Counters.
     """
-    model, schema, _ = load_with_schema(model_file)
-    if not model.__sklearn_is_fitted__():
+    model, state, _ = read_model(model_file)
+    if not is_fitted(model):
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")
-    stream = source.open(schema=schema, apply=True, stop=stop)
-    with closing(stream):
+    if not hasattr(model, "transform" if what == "project" else "predict"):
+        raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
+    stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)
+    with closing(stream), warnings.catch_warnings():
+        warnings.simplefilter("ignore", CriterionWarning)  # said when the model was learnt
         return _apply(stream, source, model, what, out, dead_letters, strict, probabilities, watch, stop)
 
 
@@ -112,7 +102,7 @@ def _apply(
         )
     columns: tuple[str, ...] = ("row", "predicted", *(("probability",) if probabilities else ()))
     if what == "project":
-        columns = ("row", *(f"z{i + 1}" for i in range(len(model.components_))))
+        columns = ("row", *(f"z{i + 1}" for i in range(len(model.get_feature_names_out()))))
     done = Applied()
     with closing(Output(out, columns)) as output, closing(DeadLetters(dead_letters)) as letters:
         for batch in stream:

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
+    from kampong.checkpoint import Contents
+
 SMALLEST, LARGEST = 4 * 2**10, 4 * 2**20
 GROWTH = 4  # a block is at most this part of what came before, so that early predictions are not made by nothing
 MAX_RECORD = 8 * 2**20
 HOPELESS = 8  # a line this many times longer than a record may be is no line
 WITNESS = 4096
+DIGITS = 32  # of a digest that is a witness
 PAUSE = 0.2
+BLANK = (b"", b"\r")
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -54,6 +58,28 @@ class Place:
     tail: str = ""
     tail_size: int = 0
 
+    def to_state(self) -> dict[str, Any]:
+        """Return the place as plain values."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Place:
+        """Return the place that `to_state` wrote."""
+        offset = contents.whole("offset", low=1)
+        most = min(WITNESS, offset)
+        return cls(
+            offset=offset,
+            line=contents.whole("line", low=1, high=offset),
+            head=contents.digest("head", DIGITS),
+            head_size=contents.whole("head_size", low=1, high=most),
+            tail=contents.digest("tail", DIGITS),
+            tail_size=contents.whole("tail_size", low=1, high=most),
+        )
+
+    def fits(self, records: int) -> bool:
+        """Tell whether so many records can lie before it: a line is at most one."""
+        return records <= self.line
+
 
 @dataclass(frozen=True)
 class Block:
@@ -64,6 +90,20 @@ class Block:
     line: int
     end: Place
     too_long: int = 0
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing is in it but blanks."""
+        return not self.data.strip()
+
+    def lines(self) -> list[tuple[int, int, bytes]]:
+        """Return number, offset and bytes of every line that is not blank."""
+        found, offset = [], self.offset
+        for number, line in enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.line + 1):
+            if line not in BLANK:
+                found.append((number, offset, line))
+            offset += len(line) + 1
+        return found
 
     def without_first_line(self) -> Block:
         """Return the block less its first line, which was a header."""
@@ -295,4 +335,4 @@ def _read_up_to(file: IO[bytes], size: int) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
+    return hashlib.sha256(data).hexdigest()[:DIGITS]

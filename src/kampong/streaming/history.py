@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from kampong.checkpoint.contents import to_lines
 from kampong.streaming.history_state import (
     ALL,
     BATCH_SHARE,
@@ -19,13 +20,14 @@ from kampong.streaming.history_state import (
     POINTS,
     RECENT_SLOTS,
     SLOT_ROWS,
-    check,
+    checked,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
+    from kampong.checkpoint import Contents
 
 
 class Curves(NamedTuple):
@@ -312,13 +314,13 @@ class History:
 
     # To and from a checkpoint.
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as arrays of numbers, all finite.
+    def to_state(self) -> dict[str, Any]:
+        """Return everything as named values for a model file, all finite.
 
         Returns
         -------
-        dict of str to array
-            What `from_arrays` takes.
+        dict of str to array or int
+            What `from_state` takes.
         """
         states = np.zeros((len(self._states), 1 + DIRECTIONS))
         known = np.zeros((len(self._states), 3), dtype=np.int64)
@@ -326,17 +328,17 @@ class History:
             known[place] = epsilon is not None, len(leading), directions
             states[place, 0] = 0.0 if epsilon is None else epsilon
             states[place, 1 : 1 + len(leading)] = leading
-        names = [name.encode("utf-8", "surrogatepass") for name in self._names]
         recent = [
             (place, code, *pair) for place, slot in enumerate(self._recent) for code, pair in sorted(slot.items())
         ]
         return {
-            "clock": np.array([self.capacity, self._stride, self._filled], dtype=np.int64),
+            "capacity": self.capacity,
+            "stride": self._stride,
+            "filled": self._filled,
+            "class_names": to_lines(self._names[1:]),
             "counts": np.array(self._counts, dtype=np.int64).reshape(-1, 5),
             "states": states,
             "states_known": known,
-            "class_names": np.frombuffer(b"".join(names), dtype=np.uint8).copy(),
-            "class_ends": np.cumsum([len(name) for name in names], dtype=np.int64),
             "class_counts": np.array(self._class_counts, dtype=np.int64).reshape(-1, 3),
             "recent": np.array(recent, dtype=np.int64).reshape(-1, 4),
             "points": self._points.copy(),
@@ -346,39 +348,36 @@ class History:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the history that `to_arrays` wrote; it goes on exactly as the first would have.
+    def from_state(cls, contents: Contents) -> Self:
+        """Return the history that `to_state` wrote; it goes on exactly as the first would have.
 
         Parameters
         ----------
-        arrays : mapping of str to array
-            The state.
+        contents : Contents
+            The values, which are used up.
 
         Returns
         -------
         History
-            The same state.
+            The same history.
         """
-        check(arrays)
-        capacity, stride, filled = arrays["clock"].tolist()
-        history = cls(capacity)
-        history._stride, history._filled = stride, filled
-        history._counts = arrays["counts"].tolist()
+        state = checked(contents)
+        history = cls(state.capacity)
+        history._stride, history._filled = state.stride, state.filled
+        history._counts = state.counts.tolist()
         for (epsilon, *leading), (has_epsilon, n, directions) in zip(
-            arrays["states"].tolist(), arrays["states_known"].tolist(), strict=True
+            state.states.tolist(), state.states_known.tolist(), strict=True
         ):
             history._states.append(State(epsilon if has_epsilon else None, tuple(leading[:n]), directions))
-        text, ends = arrays["class_names"].tobytes(), arrays["class_ends"].tolist()
-        starts = [0, *ends[:-1]]
-        history._names = [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+        history._names = [OTHER_NAME, *state.class_names]
         history._codes = {name: code for code, name in enumerate(history._names) if code != OTHER}
-        history._class_counts = arrays["class_counts"].tolist()
-        for place, code, *pair in arrays["recent"].tolist():
+        history._class_counts = state.class_counts.tolist()
+        for place, code, *pair in state.recent.tolist():
             if place == len(history._recent):
                 history._recent.append({})
             history._recent[place][code] = pair
-        history._points, history._point_facts = arrays["points"].copy(), arrays["point_facts"].copy()
-        history._centres, history._centre_facts = arrays["centres"].copy(), arrays["centre_facts"].copy()
+        history._points, history._point_facts = state.points.copy(), state.point_facts.copy()
+        history._centres, history._centre_facts = state.centres.copy(), state.centre_facts.copy()
         return history
 
     # How.

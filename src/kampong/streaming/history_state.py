@@ -1,15 +1,16 @@
-"""The arrays that the history of a stream is written to: limits, names, shapes, and the check when read."""
+"""What the history of a stream is written as: limits, names, shapes, and the check when it is read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from kampong.checkpoint.contents import LARGEST
 
-    from kampong._runtime.arrays import Integer
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer
+    from kampong.checkpoint import Contents
 
 CAPACITY = 512
 """Entries of the curves."""
@@ -37,65 +38,117 @@ OTHER, ALL = 0, -1
 
 OTHER_NAME = "(other classes)"
 
-SHAPES: dict[str, tuple[type, tuple[int, ...]]] = {
-    "clock": (np.int64, ()),
-    "counts": (np.int64, (5,)),
-    "states": (np.float64, (1 + DIRECTIONS,)),
-    "states_known": (np.int64, (3,)),
-    "class_names": (np.uint8, ()),
-    "class_ends": (np.int64, ()),
-    "class_counts": (np.int64, (3,)),
-    "recent": (np.int64, (4,)),
-    "points": (np.float32, (DIRECTIONS,)),
-    "point_facts": (np.int64, (4,)),
-    "centres": (np.float64, (DIRECTIONS,)),
-    "centre_facts": (np.int64, (2,)),
+SHAPES: dict[str, tuple[type, tuple[int | None, ...]]] = {
+    "counts": (np.int64, (None, 5)),
+    "states": (np.float64, (None, 1 + DIRECTIONS)),
+    "states_known": (np.int64, (None, 3)),
+    "class_counts": (np.int64, (None, 3)),
+    "recent": (np.int64, (None, 4)),
+    "points": (np.float32, (None, DIRECTIONS)),
+    "point_facts": (np.int64, (None, 4)),
+    "centres": (np.float64, (None, DIRECTIONS)),
+    "centre_facts": (np.int64, (None, 2)),
 }
 
 
-def check(arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse arrays that `to_arrays` cannot have written."""
+class HistoryState(NamedTuple):
+    """What a history is written as."""
 
-    def need(truth: bool, what: str) -> None:
-        if not truth:
-            raise ValueError(f"History.from_arrays: {what}. The state is damaged: start from another checkpoint.")
+    capacity: int
+    stride: int
+    filled: int
+    class_names: tuple[str, ...]
+    counts: Integer
+    states: Float
+    states_known: Integer
+    class_counts: Integer
+    recent: Integer
+    points: Float
+    point_facts: Integer
+    centres: Float
+    centre_facts: Integer
 
-    need(set(arrays) == set(SHAPES), f"the names are {sorted(arrays)}, expected {sorted(SHAPES)}")
-    for name, (dtype, tail) in SHAPES.items():
-        array = arrays[name]
-        good = array.dtype == dtype and array.ndim == 1 + len(tail) and array.shape[1:] == tail
-        need(good, f"{name} is {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} of (n, {tail})")
-        need(bool(np.isfinite(array).all()), f"{name} is not finite")
-    clock, ends, recent = arrays["clock"], arrays["class_ends"], arrays["recent"]
-    facts, centre_facts = arrays["point_facts"], arrays["centre_facts"]
-    need(len(clock) == 3 and min(clock) >= 1, f"the clock is {clock.tolist()}")
-    capacity, stride, filled = clock.tolist()
-    n, n_classes = len(arrays["counts"]), len(ends)
-    need(n <= capacity and filled <= stride, f"{n} entries, {filled} of {stride} batches, do not fit {capacity}")
-    need(len(arrays["states"]) == len(arrays["states_known"]) == n, "entries and states differ in number")
-    known = arrays["states_known"]
-    need(bool((known >= 0).all() and (known[:, :2] <= [1, DIRECTIONS]).all()), "states_known is out of range")
-    need(all((arrays[name] >= 0).all() for name in ("counts", "class_counts")), "a count is negative")
-    need(1 <= n_classes <= CLASSES and len(arrays["class_counts"]) == n_classes, f"{n_classes} classes are counted")
-    need(bool((np.diff(ends, prepend=0) >= 0).all()) and ends[-1] == len(arrays["class_names"]), "names end wrongly")
-    need(_are_slots(recent, n_classes), "the recent window is out of order")
-    need(len(facts) == len(arrays["points"]) <= POINTS, f"{len(facts)} points are described")
+
+def checked(contents: Contents) -> HistoryState:
+    """Return the state that `History.to_state` wrote, once everything that is trusted later is found true."""
+    capacity = contents.whole("capacity", low=2)
+    stride = contents.whole("stride", low=1)
+    filled = contents.whole("filled", low=1, high=stride)
+    names = contents.words("class_names")
+    arrays: Any = {name: contents.array(name, dtype, shape) for name, (dtype, shape) in SHAPES.items()}
+    contents.finish()
+    state = HistoryState(capacity, stride, filled, names, **arrays)
+    _check_entries(contents, state)
+    _check_classes(contents, state)
+    _check_points(contents, state)
+    return state
+
+
+def _check_entries(contents: Contents, state: HistoryState) -> None:
+    """Check the entries, and that their number belongs to the clock."""
+    n, require = len(state.counts), contents.require
+    require(state.capacity % 2 == 0, f"capacity is {state.capacity}, expected an even number")
+    require(state.stride & (state.stride - 1) == 0, f"stride is {state.stride}, expected a power of two")
+    require(n <= state.capacity, f"counts has {n} entries, more than capacity {state.capacity}")
+    clock_fits = state.stride == 1 or n > state.capacity // 2
+    require(clock_fits, f"stride is {state.stride}, which {n} entries of capacity {state.capacity} do not need")
+    require(len(state.states) == len(state.states_known) == n, "counts, states and states_known differ in length")
+    _require_counts(contents, "counts", state.counts)
+    known, columns = state.states_known, np.arange(DIRECTIONS)
+    in_range = (known >= 0).all() and (known[:, :2] <= [1, DIRECTIONS]).all() and (known[:, 1] <= known[:, 2]).all()
+    require(bool(in_range), "states_known is out of range")
+    unknown = np.c_[known[:, 0] == 0, columns >= known[:, 1:2]]
+    require(not state.states[unknown].any(), "states holds numbers that states_known does not know")
+
+
+def _check_classes(contents: Contents, state: HistoryState) -> None:
+    """Check the classes and the recent window."""
+    names, require = state.class_names, contents.require
+    require(len(set(names)) == len(names) < CLASSES, "class_names are too many, or hold a name twice")
+    require(all(len(name) <= LONGEST_NAME for name in names), "class_names holds a name that is too long")
+    n_classes = len(names) + 1
+    require(
+        len(state.class_counts) == n_classes, f"class_names are {len(names)}, class_counts {len(state.class_counts)}"
+    )
+    _require_counts(contents, "class_counts", state.class_counts)
+    require(_are_slots(state.recent, n_classes), "recent is out of order")
+    require((len(state.recent) > 0) == (len(state.counts) > 0), "recent and counts do not begin together")
+    pairs = state.recent[:, 2:]
+    require(bool((pairs >= 0).all() and (pairs[:, 1] <= pairs[:, 0]).all()), "recent holds more right than predicted")
+
+
+def _check_points(contents: Contents, state: HistoryState) -> None:
+    """Check the kept points and the centres."""
+    facts, centre_facts, require = state.point_facts, state.centre_facts, contents.require
+    n_classes = len(state.class_names) + 1
+    require(len(facts) == len(state.points) <= POINTS, f"points are {len(state.points)}, point_facts {len(facts)}")
     codes, widths = facts[:, 1:3], facts[:, 3]
-    need(bool((codes >= [OTHER, -1]).all() and (codes < n_classes).all()), "a point has no such class")
-    need(bool((widths >= 0).all() and (widths <= DIRECTIONS).all()), "a point has no such width")
-    need(len(arrays["centres"]) == len(centre_facts) < n_classes, f"{len(centre_facts)} centres are described")
+    require(bool((codes >= [OTHER, -1]).all() and (codes < n_classes).all()), "point_facts holds no such class")
+    require(bool((widths >= 0).all() and (widths <= DIRECTIONS).all()), "point_facts holds no such width")
+    require(
+        len(state.centres) == len(centre_facts) < n_classes,
+        f"centres are {len(state.centres)}, centre_facts {len(centre_facts)}",
+    )
     inside = (centre_facts >= [OTHER + 1, 0]).all() and (centre_facts <= [n_classes - 1, DIRECTIONS]).all()
-    need(bool(inside), "a centre has no such class or width")
+    require(bool(inside), "centre_facts holds no such class or width")
+
+
+def _require_counts(contents: Contents, name: str, counts: Integer) -> None:
+    """Check rows, predictions and right ones, and what follows them: none negative, each part of the one before."""
+    rows, scored, correct = counts[:, :3].T
+    contents.require(bool((counts >= 0).all()), f"{name} holds a negative count")
+    contents.require(bool((correct <= scored).all() and (scored <= rows).all()), f"{name} holds more than there are")
+    largest = counts.astype(np.float64).sum(axis=0).max(initial=0.0)
+    contents.require(bool(largest < LARGEST), f"{name} adds up to {largest:g}")
 
 
 def _are_slots(recent: Integer, n_classes: int) -> bool:
-    """Whether the rows are slots one after the other, each beginning with its total."""
+    """Whether the rows are slots one after the other, each beginning with its total, then its classes in order."""
     if not len(recent):
         return True
     slots, codes = recent[:, 0], recent[:, 1]
     steps = np.diff(slots, prepend=-1)
     first = steps == 1
     in_order = bool(((steps == 0) | first).all()) and slots[-1] < RECENT_SLOTS
-    return bool(
-        in_order and (codes[first] == ALL).all() and (codes[~first] >= OTHER).all() and (codes < n_classes).all()
-    )
+    ascending = bool((np.diff(codes, prepend=ALL)[~first] > 0).all())
+    return bool(in_order and ascending and (codes[first] == ALL).all() and (codes < n_classes).all())

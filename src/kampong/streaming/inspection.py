@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.checkpoint import pack, write
-from kampong.streaming.apply import load_with_schema
 from kampong.streaming.errors import StreamError
+from kampong.streaming.prediction import is_fitted
+from kampong.streaming.state import Counters, StreamState, read_model, with_stream
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from kampong.streaming.schema import Schema
 
 SHOWN = 24
 
@@ -33,16 +36,16 @@ def describe(model_file: str) -> dict[str, Any]:
     dict
         Class, parameters, versions, classes with their weights, eigenvalues, solver, and the state of the stream.
     """
-    model, schema, facts = load_with_schema(model_file)
+    model, state, facts = read_model(model_file)
     found: dict[str, Any] = {
         "model": facts["model"]["class"],
         "parameters": facts["model"]["parameters"],
         "versions": facts["versions"],
     }
-    if model.__sklearn_is_fitted__():
+    if is_fitted(model):
         found |= _learnt(model)
-    state = facts.get("stream")
-    if isinstance(state, dict) and schema is not None:
+    if state is not None:
+        schema = state.schema
         found["columns"] = {
             "format": schema.format,
             "numbers": list(schema.numbers),
@@ -50,9 +53,11 @@ def describe(model_file: str) -> dict[str, Any]:
             "texts": list(schema.texts),
             "label": schema.label,
         }
-        found["stream"] = {
-            key: state[key] for key in ("source", "finished", "place", "counters", "merged") if key in state
-        }
+        found["stream"] = {"finished": state.finished, "counters": state.counters.to_state()}
+        if state.course is None:
+            found["stream"]["merged"] = list(state.merged)
+        else:
+            found["stream"] |= {"source": state.course.source, "place": state.course.place}
     return found
 
 
@@ -130,32 +135,26 @@ def merge_files(models: Sequence[str], out: str) -> Any:
     estimator
         The merged model.
     """
-    loaded = [load_with_schema(name) for name in models]
-    schemas = [schema for _, schema, _ in loaded]
-    for name, schema in zip(models, schemas, strict=True):
-        first = schemas[0]
-        if (schema is None) != (first is None) or (schema and first and _features(schema) != _features(first)):
+    loaded = [read_model(name) for name in models]
+    states = [state for _, state, _ in loaded if state is not None]
+    first = loaded[0][1]
+    for name, (_, state, _) in zip(models, loaded, strict=True):
+        if (state and _features(state.schema)) != (first and _features(first.schema)):
             raise StreamError(f"{name}: its columns are not those of {models[0]}. Learn both from the same columns.")
     try:
         merged = reduce(lambda one, other: one.merge(other), [model for model, _, _ in loaded])
     except (TypeError, ValueError) as error:
         raise StreamError(f"{', '.join(models)}: {error}") from None
-    arrays, facts = pack(merged)
-    if schemas[0] is not None:
-        states = [one["stream"] for _, _, one in loaded]
-        counters = {key: sum(state["counters"][key] for state in states) for key in states[0]["counters"]}
-        facts["stream"] = {
-            "version": states[0]["version"],
-            "merged": [name for state in states for name in state.get("merged", [state.get("source")])],
-            "finished": True,
-            "schema": schemas[0].to_json(),
-            "counters": counters,
-        }
-    write(out, arrays, facts)
+    if first is None:
+        write(out, *pack(merged))
+        return merged
+    totals = Counters(*(sum(getattr(one.counters, key) for one in states) for key in vars(first.counters)))
+    sources = tuple(source for one in states for source in one.sources)
+    write(out, *with_stream(merged, StreamState(first.schema, totals, finished=totals.rows > 0, merged=sources)))
     return merged
 
 
-def _features(schema: Any) -> tuple[Any, ...]:
+def _features(schema: Schema) -> tuple[Any, ...]:
     return schema.numbers, schema.categories, schema.texts, schema.hash_width, schema.width, schema.label_kind
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -11,56 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.threads import one_blas_thread
-from kampong.checkpoint import CheckpointError, read, write
-from kampong.models import pack, unpack
+from kampong._runtime.compute import one_blas_thread
+from kampong.checkpoint import Savable, pack, write
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
 from kampong.streaming.outputs import Output, format_of
-from kampong.streaming.schema import Layout, Schema
-from kampong.streaming.scorer import Scorer, due
+from kampong.streaming.prediction import Answers, answer, eigenvalues_of, epsilon_of, is_due, known_classes, learn_batch
+from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
+from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from kampong._runtime.arrays import Float
+    from kampong._runtime.compute import Float, Rows
     from kampong.streaming.records import Batch
+    from kampong.streaming.schema import Schema
+    from kampong.subspace.predictor import Predictor
 
-VERSION = 1
 MOST_CLASSES = 1000
 COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
-PREFIX = "stream."
-
-
-@dataclass
-class Counters:
-    """How far a run has come.
-
-    Attributes
-    ----------
-    records : int
-        Records read; `rows` and `dead` together.
-    rows : int
-        Good records, all learnt.
-    dead : int
-        Dead letters.
-    scored, correct : int
-        Rows that were predicted before they were learnt, and those predicted rightly.
-    """
-
-    records: int = 0
-    rows: int = 0
-    dead: int = 0
-    scored: int = 0
-    correct: int = 0
-
-    @property
-    def accuracy(self) -> float:
-        """Return the part of the predictions that was right, NaN without any."""
-        return self.correct / self.scored if self.scored else float("nan")
 
 
 @dataclass
@@ -77,8 +48,8 @@ class Run:
         The course of the stream.
     schema : Schema
         What the columns are.
-    scorer : Scorer or None
-        What predicted the last batch.
+    predictor : Predictor or None
+        What predicted the last batch, where the model can be frozen.
     place : dict or None
         The place in the source after the last batch.
     finished : bool
@@ -95,7 +66,7 @@ class Run:
     counters: Counters = field(default_factory=Counters)
     history: History = field(default_factory=History)
     schema: Schema | None = None
-    scorer: Scorer | None = None
+    predictor: Predictor | None = None
     place: dict[str, Any] | None = None
     finished: bool = False
     resumed: bool = False
@@ -217,8 +188,9 @@ class _Learner:
         self.classes = classes
         self.run = Run(model)
         self.lengths: dict[str, int] = {}
-        self.known: set[Any] = set(model.classes_.tolist()) if model.__sklearn_is_fitted__() else set()
+        self.known: set[Any] = set(known_classes(model) or ())
         self.observed: dict[str, Any] = {}
+        self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
         self.out: Any = None
@@ -227,19 +199,19 @@ class _Learner:
     def prepare(self) -> Run:
         """Return the run, as it was saved where there is a model file."""
         if self.model_file and Path(self.model_file).exists():
-            arrays, facts = read(self.model_file)
-            self._resume(arrays, facts)
+            self._resume()
         return self.run
 
     def open(self, dead_letters: str, stop: threading.Event | None) -> None:
         """Open the source at its place, and the outputs at their committed lengths."""
         run = self.run
-        self.stream = self.source.open(schema=run.schema, place=run.place, classes=self.classes, stop=stop)
+        known = run.schema if run.place else None  # where nothing was read yet, the columns are found again
+        self.stream = self.source.open(schema=known, place=run.place, classes=self.classes, stop=stop)
         run.schema, run.finished = self.stream.schema, False
         if run.schema.label is None:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
-        wanted = run.model.n_components
+        wanted = getattr(run.model, "n_components", None)
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
         self.out = Output(self.out_path, columns, self.lengths.get("out"))
@@ -252,25 +224,28 @@ class _Learner:
             if self.strict:
                 self._refuse(batch)
             self.dead.add(batch.dead)
-        correct, points, predicted, used = 0, None, None, run.scorer
+        correct, said, used = 0, Answers(), run.predictor
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
-            if run.scorer is not None:
-                points, predicted = run.scorer(batch.X)
-                correct = int(np.count_nonzero(predicted == batch.y))
+            if run.counters.rows:
+                said = answer(run.model, run.predictor, batch.X)
+            if said.labels is not None:
+                correct = int(np.count_nonzero(said.labels == batch.y))
                 run.counters.scored += batch.rows
                 run.counters.correct += correct
-            self.out.add(run.counters.records + batch.good + 1, {"label": batch.y, "predicted": predicted}, points)
+            numbers = run.counters.records + batch.good + 1
+            self.out.add(numbers, {"label": batch.y, "predicted": said.labels}, said.points)
             declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
             with warnings.catch_warnings():
                 # A small batch of many classes looks like a regression to scikit-learn.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                run.model.partial_fit(batch.X, batch.y, classes=list(declared) or None)
+                self._learn(batch.X, batch.y, declared)
             run.counters.rows += batch.rows
-            if due(run.model, run.scorer, run.counters.rows):
-                run.scorer = Scorer.of(run.model, run.counters.rows) or run.scorer
-        self.observed = _observed(batch, correct, points, predicted)
-        self.centres = None if used is None else used.class_centres
+            if is_due(run.model, run.predictor, run.counters.rows):
+                run.predictor = run.model.freeze() or run.predictor
+        self.observed = _observed(batch, correct, said)
+        if used is not self.shown:
+            self.shown, self.centres = used, None if used is None else (used.classes, used.centres)
         run.counters.records += batch.records
         run.counters.dead += len(batch.dead)
         run.place = batch.place
@@ -280,11 +255,19 @@ class _Learner:
                 f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
             )
 
+    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
+        """Have the model learn; where it refuses, what came before is saved."""
+        try:
+            learn_batch(self.run.model, X, y, declared)
+        except ValueError as error:
+            if self.run.counters.rows:
+                self.save()
+            raise StreamError(f"{self.source.path}: {error}") from None
+
     def note(self, seconds: float) -> None:
         """Add the last batch to the history."""
         run, seen = self.run, self.observed
-        eigenvalues = () if run.scorer is None else run.scorer.eigenvalues.tolist()
-        epsilon = None if run.scorer is None else run.scorer.epsilon
+        eigenvalues, epsilon = eigenvalues_of(run.model, run.predictor), epsilon_of(run.predictor)
         points = seen.pop("points")
         run.history.observe(seconds=seconds, eigenvalues=eigenvalues, epsilon=epsilon, **seen)
         if points is not None:
@@ -303,6 +286,8 @@ class _Learner:
         run.finished = not run.stopped
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
+        if run.counters.rows and isinstance(run.model, Savable):
+            run.model._before_save()  # whoever loads the model has its answers at once
         self.save()
 
     def close(self) -> None:
@@ -330,69 +315,43 @@ class _Learner:
                 f"{self.source.layout.label!r} the label? --max-classes allows more."
             )
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Options:
         """Return what must stay the same when a run is resumed."""
-        return {
-            "layout": {**self.source.layout.to_json()},
-            "classes": list(self.classes),
-            "strict": self.strict,
-            "max_classes": self.max_classes,
-            "live": self.source.live,
-            "out": format_of(self.out_path) if self.out_path else "",
-        }
+        return Options(
+            layout=self.source.layout,
+            classes=tuple(str(label) for label in self.classes),
+            strict=self.strict,
+            max_classes=self.max_classes,
+            live=self.source.live,
+            out=format_of(self.out_path) if self.out_path else "",
+        )
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         run = self.run
-        arrays, facts = pack(run.model)
-        parts = {f"history.{name}": array for name, array in run.history.to_arrays().items()}
-        scorer = None
-        if run.scorer is not None:
-            more, scorer = run.scorer.to_state()
-            parts |= {f"scorer.{name}": array for name, array in more.items()}
         assert run.schema is not None
-        facts["stream"] = {
-            "version": VERSION,
-            "source": self.source.path,
-            "place": run.place,
-            "finished": run.finished,
-            "options": self._options(),
-            "schema": run.schema.to_json(),
-            "counters": dataclasses.asdict(run.counters),
-            "lengths": self.lengths,
-            "scorer": scorer,
-        }
-        return arrays | {PREFIX + name: array for name, array in parts.items()}, facts
+        course = Course(self.source.path, self._options(), run.place, self.lengths, run.history, run.predictor)
+        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, course))
 
-    def _resume(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+    def _resume(self) -> None:
         """Take the state of a model file, if it is a run of these options."""
-        state = facts.get("stream")
-        if not isinstance(state, dict) or state.get("version") != VERSION or "place" not in state:
+        model, state, facts = read_model(self.model_file)
+        if state is None or state.course is None:
             raise ResumeError(
                 f"{self.model_file}: this model was not left by a run that can go on (it was saved from Python, or "
                 "merged). Use another --model, and merge both afterwards."
             )
-        self._check_same(facts, state)
-        run = self.run
-        try:
-            run.model = unpack(arrays, facts)
-        except CheckpointError as error:
-            raise CheckpointError(f"{self.model_file}: {error}") from None
-        run.schema = Schema.from_json(state["schema"])
-        run.counters, run.place = Counters(**state["counters"]), state["place"]
-        run.history = History.from_arrays(_part(arrays, "history."))
-        if state["scorer"] is not None:
-            run.scorer = Scorer.from_state(_part(arrays, "scorer."), state["scorer"])
-        run.finished, run.resumed = state["finished"], True
-        self.lengths = state["lengths"]
-        self.known = set(run.model.classes_.tolist()) if run.counters.rows else set()
+        run, course = self.run, state.course
+        self._check_same(facts["model"], course.options)
+        run.model, run.schema, run.counters = model, state.schema, state.counters
+        run.place, run.history, self.lengths = course.place, course.history, course.lengths
+        run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
+        self.known = set(known_classes(run.model) or ())
 
-    def _check_same(self, facts: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def _check_same(self, model: Mapping[str, Any], options: Options) -> None:
         """Refuse to go on with other options."""
-        _, mine = pack(self.run.model)
-        before = {**facts["model"]["parameters"], **state["options"], **state["options"]["layout"]}
-        now = {**mine["model"]["parameters"], **self._options(), **self.source.layout.to_json()}
-        before["model"], now["model"] = facts["model"]["class"], mine["model"]["class"]
-        del before["layout"], now["layout"]
+        mine = pack(self.run.model)[1]["model"]
+        before = {**model["parameters"], **options.by_name(), "model": model["class"]}
+        now = {**mine["parameters"], **self._options().by_name(), "model": mine["class"]}
         differ = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
         if differ:
             said = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in differ)
@@ -402,22 +361,18 @@ class _Learner:
             )
 
 
-def _part(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    start = PREFIX + name
-    return {key.removeprefix(start): array for key, array in arrays.items() if key.startswith(start)}
-
-
-def _observed(batch: Batch, correct: int, points: Float | None, predicted: np.ndarray | None) -> dict[str, Any]:
+def _observed(batch: Batch, correct: int, said: Answers) -> dict[str, Any]:
     """Return what the history wants to know of a batch."""
     seen: dict[str, Any] = {"rows": batch.rows, "correct": correct, "dead": len(batch.dead), "points": None}
-    seen["scored"] = predicted is not None
+    seen["scored"] = said.labels is not None
     if batch.y is not None and batch.rows:
         labels, codes = np.unique(batch.y, return_inverse=True)
         names = labels.tolist()
         counts = np.bincount(codes, minlength=len(names)).tolist()
         seen["class_rows"] = dict(zip(names, counts, strict=True))
-        if predicted is not None and points is not None:
-            right = np.bincount(codes[predicted == batch.y], minlength=len(names)).tolist()
+        if said.labels is not None:
+            right = np.bincount(codes[said.labels == batch.y], minlength=len(names)).tolist()
             seen["class_correct"] = dict(zip(names, right, strict=True))
-            seen["points"] = points, batch.y, predicted
+        if said.points is not None:
+            seen["points"] = said.points, batch.y, said.labels
     return seen

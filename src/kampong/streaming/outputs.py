@@ -12,7 +12,7 @@ from kampong.streaming.dead_letters import Journal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
 
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kampong.streaming.prediction import epsilon_of
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -53,14 +55,14 @@ class Progress:
         if self._lines % 20 == 0:
             print(HEADER, file=self._stream)
         self._lines += 1
-        scorer: Any = run.scorer
+        predictor, epsilon = run.predictor, epsilon_of(run.predictor)
         fresh = counters.scored - scored
         print(
             f"{counters.rows:>12,} {_share(counters.correct, counters.scored):>9} "
             f"{_share(counters.correct - correct, fresh):>10} {_speed(counters.rows - rows, now - then):>10} "
-            f"{'–' if scorer is None else len(scorer.classes):>8} "
-            f"{'–' if scorer is None or scorer.epsilon is None else f'{scorer.epsilon:.3g}':>8} "
-            f"{'–' if scorer is None else len(scorer.components):>10} {counters.dead:>8,}",
+            f"{'–' if predictor is None else len(predictor.classes):>8} "
+            f"{'–' if epsilon is None else f'{epsilon:.3g}':>8} "
+            f"{'–' if predictor is None else len(predictor.components):>10} {counters.dead:>8,}",
             file=self._stream,
             flush=True,
         )

@@ -11,7 +11,7 @@ from scipy import sparse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.streaming.schema import Schema
 
 LARGEST = 1e100  # squares and sums of squares of larger numbers overflow

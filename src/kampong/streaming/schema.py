@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kampong.checkpoint.contents import to_lines
+from kampong.streaming import formats
 from kampong.streaming.errors import ColumnError, SourceError, unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-FORMATS = ("csv", "tsv", "jsonl", "libsvm", "parquet", "arrow")
-WIDEST_TABLE = 65_536
+    from kampong.checkpoint import Contents
+
+WIDEST_TABLE, WIDEST = 65_536, 2**31 - 1
 TEXT_WIDTH, CATEGORY_WIDTH = 2**18, 2**10
 ENOUGH = 0.5
 
@@ -31,11 +35,11 @@ class Layout:
     label : str or None
         The column that holds the class. Without a header, columns are named "1", "2" and so on.
     format : str
-        "csv", "tsv", "jsonl", "libsvm", "parquet" or "arrow"; "auto" looks at the name and the first bytes.
+        The name of a format, such as "csv"; "auto" looks at the name and the first bytes of the source.
     header : bool
         Whether the first line of CSV or TSV names the columns.
     delimiter : str
-        What separates the columns of CSV; "" is a comma, or a tab for TSV.
+        What separates the columns of CSV or TSV; "" is what the format says.
     text : tuple of str
         Columns whose words are hashed.
     category : tuple of str
@@ -69,9 +73,33 @@ class Layout:
     zero_based: bool = False
     max_record_bytes: int = 8 * 2**20
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as plain values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+    def __post_init__(self) -> None:
+        for name in ("text", "category", "drop"):  # a list, or one name, is as good as a tuple
+            value: Any = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the layout as named values for a model file."""
+        return _state_of(self)
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Layout:
+        """Return the layout that `to_state` wrote."""
+        layout = cls(
+            label=contents.text("label") if "label" in contents else None,
+            format=contents.word("format", ("auto", *formats.names())),
+            header=contents.flag("header"),
+            delimiter=contents.text("delimiter"),
+            text=contents.words("text"),
+            category=contents.words("category"),
+            drop=contents.words("drop"),
+            hash_width=contents.whole("hash_width"),
+            max_features=contents.whole("max_features"),
+            zero_based=contents.flag("zero_based"),
+            max_record_bytes=contents.whole("max_record_bytes", low=1),
+        )
+        contents.finish()
+        return layout
 
 
 @dataclass(frozen=True)
@@ -81,7 +109,7 @@ class Schema:
     Attributes
     ----------
     format : str
-        One of `FORMATS`.
+        The name of the format of the source.
     columns : tuple of str
         The columns in the order of the source.
     numbers, categories, texts : tuple of str
@@ -106,27 +134,88 @@ class Schema:
     zero_based: bool = False
     classes: tuple[Any, ...] = field(default=())
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the schema as plain values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+    def to_state(self) -> dict[str, Any]:
+        """Return the schema as named values for a model file."""
+        return _state_of(self)
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Schema:
-        """Return the schema that `to_json` wrote."""
-        names = {one.name for one in dataclasses.fields(cls)}
-        if set(facts) != names:
-            raise ColumnError("The model file does not describe its columns completely. Learn the model again.")
-        values: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
-        return cls(**values)
+    def from_state(cls, contents: Contents) -> Schema:
+        """Return the schema that `to_state` wrote, once it is certain that its parts fit each other."""
+        schema = cls(
+            format=contents.word("format", formats.names()),
+            columns=contents.words("columns"),
+            numbers=contents.words("numbers"),
+            categories=contents.words("categories"),
+            texts=contents.words("texts"),
+            label=contents.text("label"),
+            label_kind=contents.word("label_kind", ("integer", "string")),
+            delimiter=contents.text("delimiter"),
+            hash_width=contents.whole("hash_width", high=WIDEST),
+            width=contents.whole("width", low=1, high=WIDEST),
+            sparse=contents.flag("sparse"),
+            zero_based=contents.flag("zero_based"),
+            classes=tuple(contents.lines("classes")),
+        )
+        contents.finish()
+        schema._check(contents)
+        return schema
+
+    def _check(self, contents: Contents) -> None:
+        """Refuse a schema that no source can have given."""
+        places = {name: place for place, name in enumerate(self.columns)}
+        contents.require(len(places) == len(self.columns) <= WIDEST_TABLE, "columns are too many, or share a name")
+        for kind in ("numbers", "categories", "texts"):
+            found = [places.get(name, -1) for name in getattr(self, kind)]
+            contents.require(-1 not in found, f"{kind} holds a column that is not among the columns")
+            contents.require(found == sorted(found), f"{kind} are not in the order of the columns")
+        used, hashed = (*self.features, self.label), bool(self.categories or self.texts)
+        contents.require(len(set(used)) == len(used), "numbers, categories, texts and label share a column")
+        named = formats.get(self.format).named_columns
+        contents.require(
+            bool(self.columns) == named, f"columns are {len(self.columns)}, which {self.format} cannot have"
+        )
+        contents.require(not named or self.label in places, f"label is {self.label!r:.100}, which is no column")
+        contents.require(bool(self.hash_width) == hashed, f"hash_width is {self.hash_width}, hashed columns or not")
+        width = len(self.numbers) + self.hash_width if named else self.width
+        contents.require(self.width == width, f"width is {self.width}, and the columns make {width}")
+        contents.require(self.sparse or not hashed, "sparse is false, and hashed columns are sparse")
+        is_separator = len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
+        contents.require(is_separator, f"delimiter is {self.delimiter!r:.100}, expected one character")
+        label_type: type = int if self.label_kind == "integer" else str
+        good = all(type(label) is label_type for label in self.classes) and len(set(self.classes)) == len(self.classes)
+        contents.require(good, f"classes holds labels that are not of label_kind {self.label_kind}, or one twice")
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns that are features."""
+        return (*self.numbers, *self.categories, *self.texts)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns to read: the features, and the label where there is one."""
+        return self.features if self.label is None else (*self.features, self.label)
+
+    @cached_property
+    def numeric(self) -> frozenset[str]:
+        """The columns to read as numbers."""
+        whole = (self.label,) if self.label is not None and self.label_kind == "integer" else ()
+        return frozenset((*self.numbers, *whole))
 
     def of_columns(self, columns: Sequence[str], source: str) -> Schema:
         """Return the same schema for a source whose columns come in another order, or without the label."""
-        for name in (*self.numbers, *self.categories, *self.texts):
+        for name in self.features:
             if name not in columns:
                 raise unknown_column(name, columns, f"{source}: the model needs")
         check_columns(columns, source)
         label = self.label if self.label in columns else None
         return dataclasses.replace(self, columns=tuple(columns), label=label)
+
+
+def _state_of(record: Layout | Schema) -> dict[str, Any]:
+    """Return the fields of a record by name: tuples as lines, and nothing where a label is not known."""
+    values = {one.name: getattr(record, one.name) for one in dataclasses.fields(record)}
+    plain = {name: to_lines(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
@@ -177,9 +266,9 @@ def infer(
     """
     check_columns(columns, source)
     for option, names in (("--text", layout.text), ("--category", layout.category), ("--drop", layout.drop)):
-        for name in names:
-            if name not in columns:
-                raise unknown_column(name, columns, f"{source}: {option}")
+        for column in names:
+            if column not in columns:
+                raise unknown_column(column, columns, f"{source}: {option}")
     if layout.label is not None and layout.label not in columns:
         raise unknown_column(layout.label, columns, f"{source}: --label")
     rest = [name for name in columns if name != layout.label and name not in layout.drop]
@@ -199,7 +288,6 @@ def infer(
         texts=texts,
         label=layout.label,
         label_kind=kind,
-        delimiter=layout.delimiter or ("\t" if name == "tsv" else ","),
         hash_width=hashed,
         width=len(numbers) + hashed,
         sparse=bool(hashed) or _mostly_zero(numbers, values),
@@ -234,8 +322,9 @@ def is_whole(value: Any) -> bool:
 
 
 def as_labels(classes: Sequence[Any], kind: str) -> tuple[Any, ...]:
-    """Return declared classes in the kind of the labels."""
-    return tuple(int(float(label)) for label in classes) if kind == "integer" else tuple(str(one) for one in classes)
+    """Return declared classes in the kind of the labels, each once."""
+    labels: list[Any] = [int(float(label)) if kind == "integer" else str(label) for label in classes]
+    return tuple(dict.fromkeys(labels))
 
 
 def _mostly_zero(numbers: Sequence[str], values: Mapping[str, Sequence[Any]]) -> bool:

@@ -5,41 +5,24 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import queue
-import re
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.threads import available_threads
-from kampong.streaming import delimited, json_lines, libsvm, tables
-from kampong.streaming.blocks import Block, Blocks, Place, open_bytes
+from kampong._runtime.compute import available_threads
+from kampong.streaming import formats
+from kampong.streaming.blocks import open_bytes
 from kampong.streaming.errors import SourceError
-from kampong.streaming.schema import FORMATS, Layout, Schema
-from kampong.streaming.tables import Slice, TablePlace, Tables
+from kampong.streaming.schema import Layout, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kampong.streaming.formats.base import Format, Opened, Part
     from kampong.streaming.records import Batch
 
-ENDINGS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-}
-PAIRS = re.compile(rb"\s*[+-]?[0-9.eE+-]+(\s+[0-9]+:\S+)+\s*(#.*)?\r?")
+COMPRESSED = (".gz", ".zst")
 AHEAD = 2  # batches read ahead, a thread
 PATIENCE = 0.2  # seconds until a request to stop is noticed while a pipe is silent
 
@@ -109,130 +92,61 @@ class Source:
         Stream
             An iterable of batches.
         """
-        name = self.format() if schema is None or apply else schema.format
-        if self.follow and name in ("parquet", "arrow"):
-            raise SourceError(f"{self.path}: --follow needs lines of text; {name} files do not grow line by line.")
-        if name in ("parquet", "arrow"):
-            return self._open_tables(name, schema, place, classes, apply, stop)
-        return self._open_lines(name, schema, place, classes, apply, stop)
+        chosen = formats.get(self.format() if schema is None or apply else schema.format)
+        if self.follow and not chosen.can_grow:
+            raise SourceError(
+                f"{self.path}: --follow needs lines of text; {chosen.name} files do not grow line by line."
+            )
+        opened = chosen.open(self, place, stop)
+        try:
+            parts = iter(opened)
+            if schema is None or apply:
+                schema, parts = self._begin(chosen, parts, schema, classes)
+        except BaseException:
+            opened.close()
+            raise
+        return Stream(schema, parts, chosen.parse, opened, stop)
 
     def format(self) -> str:
         """Return the format that was stated, or that the name and the first bytes show."""
-        stated = self.layout.format
-        if stated != "auto":
-            if stated not in FORMATS:
-                raise SourceError(f"--format {stated!r} is unknown. Use one of {', '.join(FORMATS)}.")
-            return stated
+        if self.layout.format != "auto":
+            return formats.get(self.layout.format).name
         if self.path == "-":
-            raise SourceError("stdin has no name to tell its format by. State it, for instance with --format csv.")
-        path = Path(self.path)
+            example = formats.names()[0]
+            raise SourceError(
+                f"stdin has no name to tell its format by. State it, for instance with --format {example}."
+            )
+        path, known = Path(self.path), formats.latest_first()
         if path.is_dir():
-            return "parquet"
-        endings = [ending.lower() for ending in path.suffixes if ending.lower() not in (".gz", ".zst")]
-        if endings and endings[-1] in ENDINGS:
-            return ENDINGS[endings[-1]]
-        return self._sniff()
+            found = [one for one in known if one.claims_folders]
+        else:
+            endings = [ending.lower() for ending in path.suffixes if ending.lower() not in COMPRESSED]
+            found = [one for one in known if endings and endings[-1] in one.endings] or self._recognised(known)
+        if not found:
+            raise SourceError(f"{path}: its format is not known. State it with --format: {', '.join(formats.names())}.")
+        return found[0].name
 
-    def _sniff(self) -> str:
+    def _recognised(self, known: Sequence[Format]) -> list[Format]:
         file, _, raw = open_bytes(self.path)
         with raw, file:
             first = bytes(file.read(2**16) or b"")
-        if first.startswith((b"PAR1", b"ARROW1")):
-            return "parquet" if first.startswith(b"PAR1") else "arrow"
-        line = first.lstrip().split(b"\n")[0]
-        if line.startswith(b"{"):
-            return "jsonl"
-        return "libsvm" if PAIRS.fullmatch(line) else "csv"
+        return [one for one in known if one.recognises(first)]
 
-    def _open_tables(
-        self, name: str, schema: Schema | None, place: Any, classes: Any, apply: bool, stop: threading.Event | None
-    ) -> Stream:
-        parts: Any = Tables(self.path, name, place=TablePlace(**place) if place else None)
-        rest: Iterator[Slice] = iter(parts)
-        if schema is None or apply:
-            first = next(rest, None)
-            if first is None:
-                raise SourceError(f"{self.path}: the source holds no record.")
-            if schema is None:
-                schema = tables.describe(self.layout, name, first, self.path, classes)
-            else:
-                schema = schema.of_columns(list(first.table.schema.names), self.path)
-            rest = itertools.chain([first], rest)
-        return Stream(schema, rest, tables.parse, parts, stop)
-
-    def _open_lines(
-        self, name: str, schema: Schema | None, place: Any, classes: Any, apply: bool, stop: threading.Event | None
-    ) -> Stream:
-        blocks = Blocks(
-            self.path,
-            place=Place(**place) if place else None,
-            skip=not self.live,
-            follow=self.follow,
-            max_record=self.layout.max_record_bytes,
-            times=16 if name == "libsvm" else 1,  # a batch of wide rows costs its width, however few they are
-            stop=stop,
-        )
-        rest: Iterator[Block] = iter(blocks)
-        if place is None:
-            try:
-                schema, rest = self._first_block(name, schema, classes, apply, rest)
-            except BaseException:
-                blocks.close()
-                raise
-        assert schema is not None
-        parsers = {"jsonl": json_lines.parse, "libsvm": libsvm.parse}
-        return Stream(schema, rest, parsers.get(name, delimited.parse), blocks, stop)
-
-    def _first_block(
-        self, name: str, schema: Schema | None, classes: Any, apply: bool, rest: Iterator[Block]
-    ) -> tuple[Schema, Iterator[Block]]:
-        """Read the header and enough to know the columns; return the schema and the blocks still to parse."""
-        layout, source = self.layout, self.path
-        block = next(rest, None)
-        if block is None:
-            raise SourceError(f"{source}: the source holds no record.")
-        columns: list[str] = []
-        if name in ("csv", "tsv"):
-            if block.too_long:
-                raise SourceError(f"{source}: the first line has {block.too_long:,} bytes. Is this CSV?")
-            delimiter = layout.delimiter or ("\t" if name == "tsv" else ",")
-            columns = delimited.columns_of(block.data.split(b"\n")[0], delimiter, layout.header, source)
-            if layout.header:
-                block = block.without_first_line()
-        while not block.data.strip() and (more := next(rest, None)) is not None:
-            block = more
-        if not block.data.strip() and not apply:
-            raise SourceError(f"{source}: the source holds no record.")
+    def _begin(
+        self, chosen: Format, parts: Iterator[Part], schema: Schema | None, classes: Sequence[Any]
+    ) -> tuple[Schema, Iterator[Part]]:
+        """Read the header and enough to know the columns; return the schema and the parts still to parse."""
+        first = next(parts, None)
+        if first is None:
+            raise SourceError(f"{self.path}: the source holds no record.")
+        columns, first = chosen.header(self, first)
+        while first.blank and (more := next(parts, None)) is not None:
+            first = more
         if schema is not None:
-            schema = _for_source(schema, name, columns, layout, source)
-        elif name == "jsonl":
-            schema = json_lines.describe(layout, block, source, classes)
-        elif name == "libsvm":
-            schema = libsvm.describe(layout, block, source, classes)
-        else:
-            schema = delimited.describe(layout, name, columns, block, source, classes)
-        return schema, itertools.chain([block], rest)
-
-
-def _for_source(schema: Schema, name: str, columns: list[str], layout: Layout, source: str) -> Schema:
-    """Return a model's schema for a source of perhaps another format or order."""
-    if (name == "libsvm") != (schema.format == "libsvm"):
-        raise SourceError(f"{source}: the model was learnt from {schema.format}, and {name} has other columns.")
-    if name == "libsvm":
-        return dataclasses.replace(schema, zero_based=layout.zero_based or schema.zero_based, label=None)
-    if name == "jsonl":
-        features = (*schema.numbers, *schema.categories, *schema.texts)
-        return dataclasses.replace(schema, format=name, columns=features, label=None)
-    if not layout.header:
-        wanted = [one for one in schema.columns if one != schema.label]
-        if len(columns) == len(schema.columns):
-            wanted = list(schema.columns)
-        if len(columns) != len(wanted):
-            raise SourceError(f"{source}: {len(columns)} columns, where the model was learnt from {len(wanted)}.")
-        columns = wanted
-    delimiter = layout.delimiter or ("\t" if name == "tsv" else ",")
-    fitting = schema.of_columns(columns, source)
-    return dataclasses.replace(fitting, format=name, delimiter=delimiter, label=None)
+            return chosen.fit(self, schema, columns), itertools.chain([first], parts)
+        if first.blank:
+            raise SourceError(f"{self.path}: the source holds no record.")
+        return chosen.describe(self, columns, first, classes), itertools.chain([first], parts)
 
 
 class Stream:
@@ -241,9 +155,9 @@ class Stream:
     def __init__(
         self,
         schema: Schema,
-        parts: Iterable[Any],
+        parts: Iterable[Part],
         parse: Callable[[Schema, Any], Batch],
-        opened: Blocks | Tables,
+        opened: Opened,
         stop: threading.Event | None = None,
     ) -> None:
         self.schema, self._stop = schema, stop
@@ -294,7 +208,7 @@ class Stream:
             waiting.put(last)
         self._opened.close()
 
-    def _one(self, part: Block | Slice) -> Batch:
+    def _one(self, part: Part) -> Batch:
         batch = self._parse(self.schema, part)
-        batch.place = dataclasses.asdict(part.end)
+        batch.place = part.end.to_state()
         return batch

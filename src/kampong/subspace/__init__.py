@@ -1,8 +1,9 @@
 """From statistics to directions to a class: criteria, solvers, the choice of a parameter, heads and the estimators."""
 
+from kampong.subspace.any_criterion import CriterionSubspace
 from kampong.subspace.criteria import CriterionWarning, FisherCriterion, MarginCriterion
-from kampong.subspace.estimators import (
-    FisherDiscriminant,
+from kampong.subspace.fisher import FisherDiscriminant
+from kampong.subspace.margin import (
     InterClassScatter,
     MarginSubspace,
     MaximumMarginCriterion,
@@ -11,6 +12,7 @@ from kampong.subspace.estimators import (
 from kampong.subspace.solvers import solve
 
 __all__ = [
+    "CriterionSubspace",
     "CriterionWarning",
     "FisherCriterion",
     "FisherDiscriminant",

@@ -1,55 +1,74 @@
-"""What all linear estimators share: learn statistics, project, predict, merge, save."""
+"""What all subspace estimators share: learn statistics, read the predictor that follows from them, merge, save."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+import numbers
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kampong._runtime.arrays import project
 from kampong._runtime.callbacks import with_callbacks
 from kampong.checkpoint import Savable
-from kampong.checkpoint.contents import record_from
-from kampong.data.parameters import check_choice, check_number
-from kampong.data.rows import check_weights, validate_batch, validate_rows
-from kampong.statistics import ClassMeans, ClassScatter
+from kampong.data.labels import is_indicator
+from kampong.data.rows import check_choice, check_number, check_weights, validate_batch, validate_rows
+from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
-from kampong.statistics.rows import ClassRows
+from kampong.statistics.rows import ClassRows, PastRows
+from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.statistics.state import statistics_from, statistics_state
-from kampong.subspace import choice as selection
-from kampong.subspace.criteria import MarginCriterion
-from kampong.subspace.fitted import FittedSubspace
-from kampong.subspace.heads import LinearHead
-from kampong.subspace.solvers import Subspace, choose, scatter
+from kampong.subspace.choice import JUDGES
+from kampong.subspace.criteria import CriterionWarning
+from kampong.subspace.heads import HEADS
+from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
+from kampong.subspace.solvers import classes_seen, solve, solver_for, worth_of
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Rows
+    from kampong._runtime.compute import Float, Rows
     from kampong.checkpoint import Contents
+    from kampong.subspace.choice import Choice
+    from kampong.subspace.criteria import Criterion
 
 
-class DiscriminantSubspace(
-    FittedSubspace,
-    Savable,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
-    """Base of the linear estimators; a subclass names its parameters and its criterion.
+class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
 
-    `fit` and `partial_fit` update `_statistics` and empty `_results`; everything read from the model afterwards is
-    computed from the statistics once and kept in `_results` until the next row.
+    `fit` and `partial_fit` update `_statistics`. Everything read afterwards comes from one frozen `Predictor`, made
+    from the statistics when it is first needed.
     """
 
+    n_components: Any
+    solver: Any
+    head: Any
     decay: Any
     half_life: Any
     reservoir_bytes: Any
     random_state: Any
+    n_features_in_: int
     feature_names_in_: np.ndarray
-    _rows_gone: bool
+    _statistics: ClassMeans
+    _predictor: Predictor | None
+    _halves_error: float | None
+    _said: bool
+    _space: ClassVar[str] = "features"
+
+    # What a subclass says.
+
+    def _kind(self) -> type[Criterion]:
+        """Return the criterion."""
+        raise NotImplementedError
+
+    def _value(self, statistics: ClassMeans | None) -> float | None:
+        """Return the criterion's parameter, None to have it chosen; before the first row `statistics` is None."""
+        raise NotImplementedError
+
+    def _spell(self, value: float) -> str:
+        """Return how a user writes a value of the criterion's parameter."""
+        return f"{self._kind().parameter}={value:g}"
 
     # Learning.
 
@@ -73,16 +92,15 @@ class DiscriminantSubspace(
             This estimator.
         """
         X, y = validate_batch(self, X, y, reset=True)
-        self._start(X.shape[1], in_hand=True)
+        self._start(X.shape[1], y)
         weights = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
-        self._solve()
-        if self.head != "nearest_mean" and not self._statistics.holds_within:
-            self._results["covariance"] = self._measure_covariance(X, y, weights)
+        self._predictor = self._make(RowsInHand(X, y, weights))
+        self._say(self._predictor)
         if isinstance(self._statistics, ClassRows):
-            self._head()  # while the rows are at hand
-            self._statistics, self._rows_gone = self._statistics.without_rows(), True
+            means = self._statistics.without_rows()
+            self._statistics = means if self._predictor.criterion.needs_within else means.plain()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -107,14 +125,12 @@ class DiscriminantSubspace(
         reset = not hasattr(self, "_statistics")
         X, y = validate_batch(self, X, y, reset=reset)
         if reset:
-            self._start(X.shape[1], in_hand=False)
-        elif self._rows_gone:
-            raise ValueError(
-                f"{type(self).__name__}.partial_fit: this model was fitted with the rows at hand (solver='resolvent'), "
-                "and they are gone. Fit all rows again, or start a stream with partial_fit."
-            )
+            self._start(X.shape[1], None)
+        elif isinstance(self._statistics, PastRows):
+            raise ValueError(f"{type(self).__name__}.partial_fit: {PastRows.REFUSAL}")
         if classes is not None:
             self._statistics.declare(classes)
+            self._forget_results()
         self._learn(X, y, sample_weight)
         return self
 
@@ -136,11 +152,6 @@ class DiscriminantSubspace(
             raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
         for model in (self, other):
             check_is_fitted(model)
-        if self._rows_gone or other._rows_gone:
-            raise ValueError(
-                f"{name}.merge: a model fitted with the rows at hand (solver='resolvent') holds too little to merge. "
-                "Fit the rows of both together, or use solver='scatter' up to its width."
-            )
         mine, theirs = _parameters(self), _parameters(other)
         differing = [f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
         if differing:
@@ -157,12 +168,103 @@ class DiscriminantSubspace(
         result.n_features_in_ = self.n_features_in_
         if names[0] is not None:
             result.feature_names_in_ = names[0]
-        result._statistics = self._statistics.merge(other._statistics)
-        result._results = {}
-        result._said = result._rows_gone = False
+        try:
+            result._statistics = self._statistics.merge(other._statistics)
+        except ValueError as error:
+            raise ValueError(f"{name}.merge: {error}") from None
+        result._said = False
+        result._forget_results()
         return result
 
-    # Reading; the attributes are those of FittedSubspace.
+    # Reading.
+
+    @property
+    def components_(self) -> Float:
+        """The directions, one a row, best first."""
+        return self._read().components
+
+    @property
+    def eigenvalues_(self) -> Float:
+        """What each direction adds to the criterion."""
+        return self._read().eigenvalues
+
+    @property
+    def criterion_ratio_(self) -> Float:
+        """Each eigenvalue over the sum of all positive ones; zeros where none is positive."""
+        known = self._read()
+        return known.eigenvalues / known.total if known.total > 0 else np.zeros(len(known.eigenvalues))
+
+    @property
+    def solver_(self) -> str:
+        """The solver that found the directions."""
+        return self._read().solver
+
+    @property
+    def solver_reason_(self) -> str:
+        """Why the directions were found by that solver."""
+        return reason_of(self._read(), self.solver, self.n_features_in_)
+
+    @property
+    def n_steps_(self) -> int:
+        """The number of products with S_w that an iterative solver took; 0 for the exact ones."""
+        return self._read().n_steps
+
+    @property
+    def sampling_error_(self) -> float:
+        """What the sample of rows costs: the part of the criterion lost by judging one half of it by the other half.
+
+        0 where no row was left out of the sample, and where none is needed. It compares samples of half the size, so
+        it overstates what the whole sample costs.
+        """
+        check_is_fitted(self)
+        statistics = self._statistics
+        if isinstance(statistics, ClassScatter) or not isinstance(statistics, ClassReservoir) or not statistics.full:
+            return 0.0
+        if self._halves_error is None:
+            self._halves_error = self._halves_differ(statistics)
+        return self._halves_error
+
+    @property
+    def choice_(self) -> Choice | None:
+        """How a parameter given as "auto" was chosen: the candidates and their curves; None where none was."""
+        return self._read().choice
+
+    @property
+    def head_(self) -> str:
+        """What predicts, a name that `head` takes."""
+        return self._read().head.name
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        return self._statistics.classes
+
+    @property
+    def class_counts_(self) -> Float:
+        """The weight of each class, decayed where rows age."""
+        check_is_fitted(self)
+        return self._statistics.counts
+
+    @property
+    def class_means_(self) -> Float:
+        """The mean of each class, (n_classes, n_features); `mean_` for a class declared but not seen."""
+        check_is_fitted(self)
+        means = self._statistics.means
+        means[self._statistics.counts == 0] = self._statistics.mean
+        return means
+
+    @property
+    def mean_(self) -> Float:
+        """The mean of all rows, each counted for each of its labels."""
+        check_is_fitted(self)
+        return self._statistics.mean
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """The number of rows of positive weight learnt."""
+        check_is_fitted(self)
+        return self._statistics.n_samples
 
     def transform(self, X: Any) -> Float:
         """Project rows: (X − mean_) @ components_.T, a sparse product for sparse rows.
@@ -177,7 +279,8 @@ class DiscriminantSubspace(
         array of shape (n_samples, n_components)
             Their coordinates, float32 for float32 rows.
         """
-        return self._project(self._rows(X))
+        rows = self._rows(X)
+        return self._read().points(rows)
 
     def inverse_transform(self, X: Any) -> Float:
         """Return the points of the original space that the coordinates stand for.
@@ -192,16 +295,13 @@ class DiscriminantSubspace(
         array of shape (n_samples, n_features)
             The nearest points to the original rows within the subspace through the mean, in the least-squares sense.
         """
-        subspace = self._solve()
+        known = self._read()
         X = check_array(X, dtype=[np.float64, np.float32])
-        p = len(subspace.components)
+        p = len(known.components)
         if X.shape[1] != p:
             raise ValueError(f"{type(self).__name__}.inverse_transform: X has {X.shape[1]} columns, expected {p}.")
-        if isinstance(self._criterion(self._statistics), MarginCriterion):
-            basis = subspace.components
-        else:
-            basis = np.linalg.pinv(subspace.components).T
-        result: Float = X @ basis.astype(X.dtype) + self.mean_.astype(X.dtype)
+        basis = known.components if known.criterion.orthonormal else np.linalg.pinv(known.components).T
+        result: Float = X @ basis.astype(X.dtype) + known.mean.astype(X.dtype)
         return result
 
     def decision_function(self, X: Any) -> Float:
@@ -218,8 +318,10 @@ class DiscriminantSubspace(
             For two classes the score of the second less that of the first; for multi-label targets the log-odds of
             each label.
         """
-        scores = self._head().scores(self._project(self._rows(X)))
-        if not self._head().multilabel and scores.shape[1] == 2:
+        rows = self._rows(X)
+        known = self._read()
+        scores = known.scores(rows)
+        if not known.head.multilabel and scores.shape[1] == 2:
             return np.asarray(scores[:, 1] - scores[:, 0])
         return scores
 
@@ -236,11 +338,9 @@ class DiscriminantSubspace(
         array of shape (n_samples,) or (n_samples, n_labels)
             Labels as they were given to `fit`.
         """
-        scores = self._head().scores(self._project(self._rows(X)))
-        if self._head().multilabel:
-            return (scores > 0).astype(np.int64)
-        labels: np.ndarray = self.classes_[np.argmax(scores, axis=1)]
-        return labels
+        rows = self._rows(X)
+        known = self._read()
+        return known.labels(known.points(rows))
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class, or of each label on its own.
@@ -255,7 +355,30 @@ class DiscriminantSubspace(
         array of shape (n_samples, n_classes)
             Rows sum to one, but for multi-label targets.
         """
-        return self._head().probabilities(self._project(self._rows(X)))
+        rows = self._rows(X)
+        known = self._read()
+        return known.head.probabilities(known.points(rows))
+
+    def freeze(self) -> Predictor | None:
+        """Return all that predicts in the present state, frozen: later rows do not change it.
+
+        Returns
+        -------
+        Predictor or None
+            None while fewer than two classes have been seen. It says nothing by itself; its `remark` says what a user
+            should know.
+        """
+        check_is_fitted(self)
+        if self._predictor is None and classes_seen(self._statistics) >= 2:
+            self._predictor = self._make(None)
+        return self._predictor
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_statistics") and self._statistics.n_samples > 0
 
     def __sklearn_tags__(self) -> Any:
         parent: Any = super()
@@ -268,10 +391,29 @@ class DiscriminantSubspace(
 
     # How.
 
-    def _start(self, n_features: int, *, in_hand: bool) -> None:
-        """Check the parameters and lay out empty statistics."""
+    def _start(self, n_features: int, y: Any) -> None:
+        """Check the parameters and lay out empty statistics; `y` holds all labels in `fit`, None in a stream."""
+        self._check_parameters()
+        wanted = self._wanted()
+        if wanted is not None and wanted > n_features:
+            raise ValueError(
+                f"{type(self).__name__}: n_components={wanted}, but X has {n_features} features. Ask for at most "
+                f"{n_features}."
+            )
+        kind = self._statistics_kind(n_features, y)
+        budget = int(min(self.reservoir_bytes, 2**62))
+        if kind is ClassScatter and self._value(None) is None:
+            kind, budget = SampledScatter, min(budget, JUDGES * (8 * n_features + ROW_BYTES + 8))
+        if issubclass(kind, ClassReservoir):
+            self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
+        else:
+            self._statistics = kind(n_features)
+        self._said = False
+        self._forget_results()
+
+    def _check_parameters(self) -> None:
         name = type(self).__name__
-        check_choice(name, "head", self.head, ("auto", "gaussian", "nearest_mean"))
+        check_choice(name, "head", self.head, ("auto", *HEADS))
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
         if self.half_life is not None:
             step = "Give the number of rows after which a row counts half, or None."
@@ -279,30 +421,90 @@ class DiscriminantSubspace(
             if self.decay != 1.0:
                 raise ValueError(
                     f"{name}: decay={self.decay!r} and half_life={self.half_life!r} say the same thing in two ways. "
-                    "Give one of them."
+                    "Set only one of them."
                 )
         step = "Give bytes, for instance 64 * 2**20."
         check_number(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=np.inf, next_step=step)
-        wanted = self._wanted()
-        if wanted is not None and wanted > n_features:
+
+    def _statistics_kind(self, n_features: int, y: Any) -> type[ClassMeans]:
+        """Return the least that must be remembered for what the parameters ask for."""
+        value, in_hand = self._value(None), y is not None
+        criterion = self._kind().of(1.0 if value is None else value)
+        kind = solver_for(criterion, n_features, self.solver, in_hand=in_hand).STATISTICS
+        if kind is not ClassMeans:
+            return kind
+        wanted, narrow = self._wanted(), n_features <= WIDEST
+        if in_hand and wanted is not None and wanted >= _count_classes(y):
+            # the criterion is indifferent to so many directions: those of S_t are taken, which needs S_w
+            return ClassScatter if narrow else ClassRows
+        if self.head in HEADS and HEADS[self.head].needs_covariance and (narrow or not in_hand):
+            return ClassScatter if narrow else ClassReservoir
+        return kind
+
+    def _wanted(self) -> int | None:
+        """Return the number of directions asked for, None for as many as raise the criterion."""
+        value = self.n_components
+        if value is None or (isinstance(value, str) and value == "auto"):
+            return None
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(
-                f"{name}: n_components={wanted}, but X has {n_features} features. Ask for at most {n_features}."
+                f"{type(self).__name__}: n_components must be a whole number ≥ 1, 'auto' or None, got {value!r}."
             )
-        statistics = choose(self._criterion(None), n_features, self.solver, in_hand=in_hand).STATISTICS
-        means_only = self.head == "gaussian" and statistics is ClassMeans
-        if means_only and n_features <= scatter.WIDEST:
-            statistics = ClassScatter
-        elif means_only and not in_hand:
-            statistics = ClassReservoir
-        budget = int(min(self.reservoir_bytes, 2**62))
-        if statistics is ClassScatter and self._candidates(None) is not None:
-            statistics, budget = SampledScatter, min(budget, selection.JUDGES * (8 * n_features + ROW_BYTES + 8))
-        if issubclass(statistics, ClassReservoir):
-            self._statistics = statistics(n_features, budget=budget, random_state=self.random_state)
-        else:
-            self._statistics = statistics(n_features)
-        self._results = {}
-        self._said = self._rows_gone = False
+        return int(value)
+
+    def _recipe(self) -> Recipe:
+        """Return what is asked for, in the present state of the statistics."""
+        return Recipe(
+            criterion=self._kind(),
+            value=self._value(self._statistics),
+            n_components=self._wanted(),
+            solver=self.solver,
+            head=self.head,
+            head_ridge=None,
+            spell=self._spell,
+            space=self._space,
+        )
+
+    def _make(self, rows: RowsInHand | None) -> Predictor:
+        """Return the predictor of the present state."""
+        seen = classes_seen(self._statistics)
+        if seen < 2:
+            raise NotFittedError(
+                f"{type(self).__name__}: directions that tell classes apart need rows of at least 2 classes; so "
+                f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
+                "another class."
+            )
+        try:
+            return make_predictor(self._recipe(), self._statistics, rows)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+
+    def _read(self) -> Predictor:
+        """Return the predictor of the present state, made at most once; say once what is to be said of it."""
+        check_is_fitted(self)
+        if self._predictor is None:
+            self._predictor = self._make(None)
+        self._say(self._predictor)
+        return self._predictor
+
+    def _say(self, predictor: Predictor) -> None:
+        """Warn, once a model, where the directions are not what was hoped for."""
+        if predictor.remark and not self._said:
+            self._said = True
+            warnings.warn(f"{type(self).__name__}: {predictor.remark}", CriterionWarning, stacklevel=4)
+
+    def _forget_results(self) -> None:
+        """Forget what followed from an earlier state of the statistics."""
+        self._predictor = self._halves_error = None
+
+    def _halves_differ(self, statistics: ClassReservoir) -> float:
+        halves, known = statistics.halves(), self._read()
+        found = [solve(known.criterion, half, len(known.components)).components for half in halves]
+        lost = []
+        for mine, other in ((0, 1), (1, 0)):
+            best = worth_of(known.criterion, found[mine], halves[mine])
+            lost.append((best - worth_of(known.criterion, found[other], halves[mine])) / abs(best))
+        return float(np.mean(lost))
 
     def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Learn the rows of `fit`; return the weights that they got."""
@@ -311,49 +513,54 @@ class DiscriminantSubspace(
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Update the statistics; return the weights that the rows got."""
         decay = float(self.decay) if self.half_life is None else 0.5 ** (1.0 / float(self.half_life))
-        if sample_weight is None and decay == 1.0:
-            self._statistics.update(X, y)
-            self._results = {}
-            return None
-        weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
+        weights, factor = None, 1.0
+        if sample_weight is not None or decay != 1.0:
+            weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
         self._statistics.update(X, y, weights, decay=factor)
-        self._results = {}
+        self._forget_results()
         return weights
 
+    def _before_save(self) -> None:
+        """Solve before the model is saved, so that a loaded one answers at once."""
+        if self.__sklearn_is_fitted__():
+            try:
+                self.freeze()
+            except ValueError:  # what cannot be solved says so when it is read
+                return
+
     def _to_state(self) -> dict[str, Any] | None:
-        """Return what a checkpoint holds: what reading leaves behind only where the statistics cannot give it again."""
+        """Return what a checkpoint holds: the statistics, and the predictor of their present state if there is one."""
         if not hasattr(self, "_statistics"):
             return None
-        state = {"statistics": statistics_state(self._statistics), "rows_gone": self._rows_gone}
-        if "covariance" in self._results:
-            state["covariance"] = self._results["covariance"]
-        if self._rows_gone:
-            found = ("subspace", "head", "choice")
-            state |= {name: vars(self._results[name]) for name in found if name in self._results}
-        return state
+        state = {"statistics": statistics_state(self._statistics)}
+        return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
         self._statistics = statistics_from(contents.part("statistics"), self.n_features_in_)
-        self._said, self._rows_gone = False, contents.flag("rows_gone")
-        self._results = {}
-        if "covariance" in contents:
-            self._results["covariance"] = contents.array("covariance", np.float64, (None, None))
-        if self._rows_gone:
-            n_classes, width = self._statistics.n_classes, self.n_features_in_
-            found = record_from(contents.part("subspace"), Subspace, components=(None, width), eigenvalues=(None,))
-            weights = (n_classes, len(found.components))
-            head = record_from(contents.part("head"), LinearHead, weights=weights, offsets=(n_classes,))
-            self._results |= {"subspace": found, "head": head}
-            if "choice" in contents:
-                curves = dict.fromkeys(("values", "accuracies", "log_losses"), (None,))
-                self._results["choice"] = record_from(contents.part("choice"), selection.Choice, **curves)
+        self._said = False
+        self._read_back(contents)
+
+    def _read_back(self, contents: Contents) -> None:
+        """Take back the predictor, where a checkpoint holds one that fits the statistics."""
+        self._forget_results()
+        if "predictor" in contents:
+            predictor = self._predictor_from(contents.part("predictor"))
+            if not np.array_equal(predictor.classes, self._statistics.classes):
+                contents.refuse("the predictor and the statistics know different classes")
+            self._predictor = predictor
+
+    def _predictor_from(self, contents: Contents) -> Predictor:
+        """Return a predictor of this model that was written to a checkpoint."""
+        return Predictor.from_state(contents, self.n_features_in_)
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
         return validate_rows(self, X)
 
-    def _project(self, X: Rows) -> Float:
-        return project(X, self._solve().components, self.mean_)
+
+def _count_classes(y: Any) -> int:
+    """Return how many classes there are at the most."""
+    return int(y.shape[1]) if is_indicator(y) else len(np.unique(y))
 
 
 def _age(weights: Float, decay: float) -> tuple[Float, float]:

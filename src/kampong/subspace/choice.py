@@ -1,7 +1,7 @@
-"""No parameter left to guess: ε, a and the ridge are chosen by accuracy on rows held back from the statistics.
+"""No parameter left to guess: it is chosen by accuracy on rows held back from the statistics.
 
 The rows to judge by are a sample that the statistics keep, or rows in hand. They are held back without another pass:
-what they added to the class means and to S_w is taken out again. The candidates are compared inside one Krylov space,
+what they added to the class means and to S_w is subtracted again. The candidates are compared inside one Krylov space,
 which serves every ε and every ridge, so that a choice costs about one solve; it is made anew when a result is read, and
 reading leaves no trace. Where rows are many, one part is held back, and the directions come from the space of the rest;
 where they are few, each of five parts in turn. (A space built with the rows held back inside would flatter them: 0.96
@@ -14,26 +14,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import linalg, sparse, special
+from scipy import special
 
-from kampong._runtime.arrays import project
-from kampong._runtime.hashing import row_marks
-from kampong._runtime.threads import one_blas_thread
-from kampong.data.labels import Members
-from kampong.statistics import ClassMeans, ClassScatter
+from kampong._runtime.compute import one_blas_thread, project, row_marks
+from kampong.statistics.held_back import TINY, HeldBack
 from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.rows import ClassRows, within_times
-from kampong.subspace.criteria import FisherCriterion, MarginCriterion
-from kampong.subspace.heads import class_head, label_head
-from kampong.subspace.solvers import resolvent
+from kampong.statistics.rows import ClassRows
+from kampong.statistics.scatter import ClassScatter
+from kampong.subspace.criteria import FisherCriterion
+from kampong.subspace.heads import Inside, build_head
+from kampong.subspace.solvers import classes_seen, resolvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
+    from kampong.statistics.means import ClassMeans
     from kampong.statistics.rows import Sample
     from kampong.subspace.criteria import Criterion
-    from kampong.subspace.heads import LinearHead
+    from kampong.subspace.heads import Head
     from kampong.subspace.solvers.base import Krylov
 
 JUDGES = 8192
@@ -50,17 +49,6 @@ TOLERANCE, PATIENCE = 5e-4, 3
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 """What scores are divided by before they become probabilities: Gaussian classes are too sure of themselves on text."""
-
-EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""The grid of ε: a threshold on a ratio, so it has no unit."""
-
-RIDGES = 10.0 ** np.arange(-6.0, 1.1, 0.5)
-"""The grid of ridges, in units of the mean within-class variance of a feature."""
-
-
-TINY = np.finfo(float).tiny
-
-Sampled = ClassRows | ClassReservoir
 
 
 @dataclass(frozen=True)
@@ -95,41 +83,42 @@ class Choice:
         """The value chosen."""
         return float(self.values[self.best])
 
+    def is_consistent(self) -> bool:
+        """Tell whether the curves are of one length, and the best is one of them."""
+        return len(self.values) == len(self.accuracies) == len(self.log_losses) > self.best
 
-def choose(
-    candidates: Sequence[Criterion],
-    statistics: Sampled,
-    n_components: int | None,
-    *,
-    usual: float,
-    nearest_mean: bool,
-) -> tuple[Choice, Krylov | None]:
-    """Return the best of some criteria of one kind, and the space in which they were compared, if it is of use.
+
+def choose_parameter(
+    kind: type[Criterion], statistics: ClassMeans, n_components: int | None, head: str
+) -> tuple[Choice | None, Krylov | None]:
+    """Return the best of the values of a criterion's grid, and the space in which they were compared, if it is of use.
 
     Parameters
     ----------
-    candidates : sequence of MarginCriterion or of FisherCriterion
-        The grid.
-    statistics : ClassRows or ClassReservoir
-        Statistics that hold S_w and a sample of rows.
+    kind : type of Criterion
+        What is maximised.
+    statistics : ClassMeans
+        What is known of the data. Without a sample of rows (ClassRows or ClassReservoir) nothing can be chosen.
     n_components : int or None
         As for `solve`.
-    usual : float
-        The value to stay near to among candidates that cannot be told apart.
-    nearest_mean : bool
-        Whether the nearest class mean predicts, or Gaussian classes.
+    head : str
+        What will predict.
 
     Returns
     -------
     tuple
-        The choice, and the Krylov space for the directions: None where a scatter gives them exactly.
+        The choice, None where no row could judge; and the Krylov space for the directions, None where they are found
+        without one.
     """
-    sample = statistics.sample(JUDGES if isinstance(statistics, ClassRows | ClassScatter) else JUDGES // 2)
+    candidates = [kind.of(value) for value in kind.grid(statistics)]
+    if not candidates or not isinstance(statistics, ClassRows | ClassReservoir):
+        return None, None
+    sample = statistics.sample(JUDGES)
     folds = _folds(sample, statistics.total)
     exact = isinstance(statistics, ClassScatter)
     steps, curves = [], []
     for fold in folds:
-        judge = _Judge(candidates, HeldBack(statistics, sample, fold), n_components, nearest_mean=nearest_mean)
+        judge = _Judge(candidates, HeldBack(statistics, sample, fold), n_components, head)
         if exact and statistics.n_features <= EXACT:
             space = resolvent.whole(judge.trained)
         elif exact:
@@ -137,14 +126,15 @@ def choose(
         else:
             space = resolvent.build(judge.trained, judge.accuracy, TOLERANCE, PATIENCE)
         steps.append(space.n_steps)
-        curves.append(judge.curves(space, TEMPERATURES))
+        curves.append(judge.tally(space, TEMPERATURES))
     weight = sum(curve.weight for curve in curves)
-    scale = max(weight, TINY)
-    accuracies = np.asarray(sum(curve.hits for curve in curves)) / scale
-    losses = (np.asarray(sum(curve.losses for curve in curves)) / scale).min(axis=1)
-    values = np.array([_value(candidate) for candidate in candidates])
-    best = _best(values, accuracies, losses, min(weight, float(JUDGES)), usual)
-    choice = Choice(values, accuracies, losses, best, sum(len(fold) for fold in folds), weight)
+    choice = None
+    if weight > 0:
+        accuracies = np.asarray(sum(curve.hits for curve in curves)) / weight
+        losses = (np.asarray(sum(curve.losses for curve in curves)) / weight).min(axis=1)
+        values = np.array([candidate.value for candidate in candidates])
+        best = _best(values, accuracies, losses, min(weight, float(JUDGES)), kind.usual(statistics))
+        choice = Choice(values, accuracies, losses, best, sum(len(fold) for fold in folds), weight)
     if exact:
         return choice, None
     if len(folds) == 1:
@@ -154,72 +144,7 @@ def choose(
     return choice, resolvent.build(statistics, lambda grown: float(min(grown.n_steps, enough)), 0.0)
 
 
-class HeldBack(ClassMeans):
-    """Statistics as if some of their rows had never come.
-
-    Parameters
-    ----------
-    statistics : ClassRows or ClassReservoir
-        What is known of all rows.
-    sample : Sample
-        Some of these rows.
-    fold : array of int
-        Which rows of the sample to hold back.
-    """
-
-    holds_within = True
-
-    def __init__(self, statistics: Sampled, sample: Sample, fold: Integer) -> None:
-        super().__init__(statistics.n_features)
-        self.multilabel, self._index = statistics.multilabel, statistics._index
-        self.everything, self.sample, self.fold = statistics, sample, fold
-        self.rows = sample.rows[fold]
-        order = self._index.order
-        held = np.full(sample.rows.shape[0], -1)
-        held[fold] = np.arange(len(fold))
-        mine = held[sample.members.rows] >= 0
-        rows, codes = held[sample.members.rows[mine]], order[sample.members.codes[mine]]
-        own = sample.own[fold]
-        self.members = Members(rows, codes, own[rows], len(fold))
-        everything = statistics._counts[: len(order)]
-        gone: Float = np.bincount(codes, weights=own[rows], minlength=len(order)).astype(np.float64)
-        self._counts = everything - gone
-        self._counts[self._counts <= 1e-9 * everything] = 0.0
-        sums = sparse.csr_array((own[rows], (codes, rows)), shape=(len(order), len(fold))) @ self.rows
-        sums = sums if isinstance(sums, np.ndarray) else sums.toarray()
-        self._means = statistics._means[: len(order)].copy()
-        left = self._counts > 0
-        # Σ w (x − m) over what stays is minus that over what goes.
-        self.shift = np.zeros_like(self._means)
-        self.shift[left] = (gone[left, None] * self._means[left] - sums[left]) / self._counts[left, None]
-        self._means += self.shift
-        self.truth = np.zeros((len(fold), len(order)))
-        self.truth[rows, sample.members.codes[mine]] = 1.0
-        self.others = None
-        if not isinstance(statistics, ClassScatter):
-            X, members = statistics.held()
-            self.others = X, members.without(sample.numbers[fold])
-        self._squares = statistics._squares[: len(order)] * (self._counts / np.maximum(everything, TINY))
-        if self.multilabel:
-            self._row_weight = statistics.row_weight - float(own.sum())
-            total = statistics.row_weight * statistics.row_mean - np.asarray(own @ self.rows).ravel()
-            self._row_mean = total / max(self._row_weight, TINY)
-
-    def within_times(self, block: Float) -> Float:
-        """Return S_w @ block, without the rows held back."""
-        if self.others is not None:
-            X, members = self.others
-            return within_times(X, members, self._means, block) / max(float(members.weights.sum()), TINY)
-        old = self._means - self.shift
-        product = self.everything.total * self.everything.within_times(block)
-        product -= within_times(self.rows, self.members, old, block)
-        moved = self.shift * np.sqrt(self._counts)[:, None]
-        product -= moved.T @ (moved @ block)
-        result: Float = product / max(self.total, TINY)
-        return result
-
-
-class _Curves(NamedTuple):
+class _Tally(NamedTuple):
     """What the candidates make of the rows held back: sums of hits and losses, and the weight of the rows."""
 
     hits: Float
@@ -230,11 +155,9 @@ class _Curves(NamedTuple):
 class _Judge:
     """Rows held back, in a growing space, and what each candidate makes of them."""
 
-    def __init__(
-        self, candidates: Sequence[Criterion], trained: HeldBack, n_components: int | None, *, nearest_mean: bool
-    ) -> None:
+    def __init__(self, candidates: Sequence[Criterion], trained: HeldBack, n_components: int | None, head: str) -> None:
         self.candidates, self.trained = candidates, trained
-        self.n_components, self.nearest_mean = n_components, nearest_mean
+        self.n_components, self.head = n_components, head
         self.counts, self.mean = trained.counts, trained.mean
         self.offsets = np.where(self.counts[:, None] > 0, trained.means - self.mean, 0.0)
         self.weights = trained.sample.weights[trained.fold]
@@ -244,82 +167,69 @@ class _Judge:
 
     def accuracy(self, space: Krylov) -> float:
         """Return the best accuracy of a candidate inside a space."""
-        curves = self.curves(space, ())
-        return float(curves.hits.max()) / max(curves.weight, TINY)
+        tally = self.tally(space, ())
+        return float(tally.hits.max()) / max(tally.weight, TINY)
 
     def fisher(self, space: Krylov) -> float:
         """Return the Fisher ratios inside a space, at a small ridge."""
         ridge = 1e-4 * self.trained.within_trace / self.trained.n_features
-        return resolvent.criterion_value(space, FisherCriterion(ridge))
+        return resolvent.best_value(space, FisherCriterion(ridge))
 
-    def curves(self, space: Krylov, temperatures: Sequence[float]) -> _Curves:
+    def tally(self, space: Krylov, temperatures: Sequence[float]) -> _Tally:
         """Return what all candidates make of the rows inside a space that contains the last one."""
         new = space.basis[self.points.shape[1] :]
         if len(new):
             self.points = np.hstack([self.points, project(self.trained.rows, new, self.mean).astype(np.float64)])
             self.means = np.hstack([self.means, self.offsets @ new.T])
-            if self.trained.multilabel:
-                self.centre = np.append(self.centre, (self.trained.row_mean - self.mean) @ new.T)
+            self.centre = np.append(self.centre, (self.trained.row_mean - self.mean) @ new.T)
         hits, losses = np.zeros(len(self.candidates)), np.zeros((len(self.candidates), len(temperatures)))
         points, truth, weights = self.points[self.known], self.trained.truth[self.known], self.weights[self.known]
         if not len(points):
-            return _Curves(hits, losses, 0.0)
+            return _Tally(hits, losses, 0.0)
+        factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
         with one_blas_thread():  # many small products: threads would wait for each other
-            for number, directions in enumerate(self._directions(space.within)):
-                head = self._head(space.within, directions, self.candidates[number])
+            for number, candidate in enumerate(self.candidates):
+                directions = self._directions(candidate, factor, space.within)
+                head = self._head(candidate, space.within, directions)
                 scores = head.scores(points @ directions)
                 hits[number] = _hits(head, scores, truth) @ weights
                 losses[number] = [_losses(head, scores / t, truth) @ weights for t in temperatures]
-        return _Curves(hits, losses, float(weights.sum()))
+        return _Tally(hits, losses, float(weights.sum()))
 
-    def _directions(self, within: Float) -> list[Float]:
-        """Return the directions of each candidate, as columns."""
-        priors = self.counts / self.counts.sum()
-        factor = np.sqrt(priors)[:, None] * self.means
-        size, asked = len(within), self.n_components
-        most = min(size, max(1, int(np.count_nonzero(self.counts)) - 1))
-        found = []
-        if isinstance(self.candidates[0], FisherCriterion):
-            values, vectors = linalg.eigh(within, check_finite=False)
-            rotated = factor @ vectors
-            for candidate in self.candidates:
-                lift = _value(candidate) + 1e-12 * np.trace(within) / size
-                root = 1.0 / np.sqrt(np.maximum(values, 0.0) + (lift if lift > 0 else 1.0))
-                _, _, right = linalg.svd(rotated * root, full_matrices=False, check_finite=False)
-                found.append(vectors @ (right[: min(asked or most, most)] * root).T)
-            return found
-        between = factor.T @ factor
-        count = min(size, max(most, asked or 0))
-        for candidate in self.candidates:
-            matrix = between - _value(candidate) * within
-            values, vectors = linalg.eigh(matrix, subset_by_index=(size - count, size - 1), check_finite=False)
-            positive = int(np.count_nonzero(values[-most:] > 1e-12 * np.trace(between)))
-            found.append(vectors[:, ::-1][:, : asked or max(positive, 1)])
-        return found
+    def _directions(self, candidate: Criterion, factor: Float, within: Float) -> Float:
+        """Return the directions of a candidate, as columns."""
+        classes = classes_seen(self.trained)
+        most = max(1, min(len(within), classes - 1))
+        wanted = self.n_components
+        if wanted is not None:
+            wanted = max(1, min(wanted, len(within), candidate.most_directions(classes, len(within))))
+        return candidate.solve_small(factor, within.copy(), wanted, most).vectors
 
-    def _head(self, within: Float, directions: Float, criterion: Criterion) -> LinearHead:
+    def _head(self, candidate: Criterion, within: Float, directions: Float) -> Head:
         """Return what predicts along some directions."""
-        means, trained = self.means @ directions, self.trained
+        trained = self.trained
         # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
-        lift = 1e-13 * trained.everything.within_trace
-        if isinstance(criterion, FisherCriterion):
-            lift += criterion.ridge
-        covariance: Float | float = directions.T @ within @ directions + lift * directions.T @ directions
-        if self.nearest_mean:
-            covariance = trained.within_trace / trained.n_features
-        if trained.multilabel:
-            return label_head(means, self.counts, self.centre @ directions, trained.row_weight, covariance)
-        return class_head(means, self.counts, covariance)
+        lift = 1e-13 * trained.everything.within_trace + candidate.head_ridge
+        inside = Inside(
+            means=self.means @ directions,
+            counts=self.counts,
+            covariance=directions.T @ within @ directions + lift * directions.T @ directions,
+            variance=trained.within_trace / trained.n_features,
+            multilabel=bool(trained.multilabel),
+            row_mean=self.centre @ directions,
+            row_weight=trained.row_weight,
+        )
+        return build_head(self.head, inside)
 
 
-def _hits(head: LinearHead, scores: Float, truth: Float) -> Float:
+def _hits(head: Head, scores: Float, truth: Float) -> Float:
     """Return what part of each row is predicted right: 0 or 1, or the part of its labels."""
     if head.multilabel:
         return np.asarray(((scores > 0) == (truth > 0)).mean(axis=1))
     return np.asarray(np.argmax(scores, axis=1) == np.argmax(truth, axis=1), dtype=np.float64)
 
 
-def _losses(head: LinearHead, scores: Float, truth: Float) -> Float:
+def _losses(head: Head, scores: Float, truth: Float) -> Float:
     """Return minus the log-probability of the truth of each row; a certain error counts for 50."""
     if head.multilabel:
         logs = special.log_expit(np.where(truth > 0, scores, -scores)).mean(axis=1)
@@ -342,10 +252,6 @@ def _best(values: Float, accuracies: Float, losses: Float, weight: float, usual:
     equal = good[losses[good] <= least * (1 + 1e-3) + 1e-12]
     away = np.abs(np.log(np.maximum(values[equal], TINY)) - np.log(max(usual, TINY)))
     return int(equal[np.argmin(away)])
-
-
-def _value(criterion: Criterion) -> float:
-    return criterion.epsilon if isinstance(criterion, MarginCriterion) else criterion.ridge
 
 
 def _folds(sample: Sample, total: float) -> list[Integer]:

@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kampong._runtime.callbacks import CallbackSupport
 from kampong.checkpoint import Savable
 from kampong.data.labels import labels_from, labels_state
-from kampong.data.parameters import check_number
-from kampong.data.rows import rows_from, rows_state, validate_rows
-from kampong.kernels.functions import kernel_from, kernel_scores, kernel_state, make_kernel
+from kampong.data.rows import check_number, rows_from, rows_state, validate_rows
+from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.kernels.margin.core_set import Solution
     from kampong.kernels.margin.hull import Hull
@@ -145,6 +144,15 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
             )
         return np.asarray(codes)
 
+    def _refuse_new_classes(self, y: np.ndarray) -> None:
+        """Refuse labels that the first batch of a stream neither held nor named."""
+        if not np.isin(y, self.classes_).all():
+            new = np.setdiff1d(y, self.classes_).tolist()[0]
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit: the label {new!r} is not among the classes "
+                f"{self.classes_.tolist()}. Name all that may come in the first call, as classes."
+            )
+
     def _store(self, X: Rows, hulls: list[Hull], outcomes: list[Solution], rows: KernelRows) -> None:
         """Keep the support vectors, and each hyperplane in units of its own margin."""
         raw = np.array([hull.signs * out.alpha for hull, out in zip(hulls, outcomes, strict=True)])
@@ -170,7 +178,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         if not hasattr(self, "support_"):
             return None
         return {
-            "kernel": kernel_state(self._kernel),
+            "kernel": self._kernel.to_state(),
             "classes": labels_state(self.classes_),
             "status": labels_state(self.status_),
             "support_vectors": rows_state(self.support_vectors_),
@@ -181,7 +189,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         }
 
     def _from_state(self, contents: Contents) -> None:
-        self._kernel = kernel_from(contents.part("kernel"), self.n_features_in_)
+        self._kernel = Kernel.from_state(contents.part("kernel"), self.n_features_in_)
         self.classes_ = labels_from(contents.part("classes"))
         self.status_ = labels_from(contents.part("status"))
         n_classes, self.gamma_ = len(self.classes_), self._kernel.gamma

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
 from kampong.checkpoint import savable
-from kampong.data.parameters import check_choice, check_number
+from kampong.data.rows import check_choice, check_number
 from kampong.kernels.margin.base import MarginClassifier
 from kampong.kernels.margin.core_set import solve
 from kampong.kernels.margin.hull import Hull

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._runtime.threads import one_blas_thread, run
+from kampong._runtime.compute import one_blas_thread, run
 from kampong.kernels.margin.hull import Gap
 from kampong.kernels.margin.problem import Options, Problem, Stopped, starts_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
     from kampong.kernels.margin.hull import Hull
     from kampong.kernels.margin.kernel_rows import KernelRows
 

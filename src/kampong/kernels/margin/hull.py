@@ -17,7 +17,7 @@ from kampong.kernels.margin.steps import maxminover, minover
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
     from kampong.kernels.margin.kernel_rows import KernelRows
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.threads import compiled, one_blas_thread, run, split
-from kampong.kernels.functions import BLOCK_ROWS, TILE_BYTES, Kernel, Points, check_kernel_values
+from kampong._runtime.compute import compiled, one_blas_thread, run, split
+from kampong.kernels.functions import BLOCK_ROWS, TILE_BYTES, Kernel, PreparedRows, check_kernel_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
 
 
 class KernelRows:
@@ -82,7 +82,7 @@ class KernelRows:
         part.n_samples, part.n_evaluations = len(indices), 0
         rows: Any = self._points.rows[indices]
         rows = rows[:, indices] if self.kernel.name == "precomputed" else rows
-        part._points = Points(rows, self._points.norms[indices])
+        part._points = PreparedRows(rows, self._points.norms[indices])
         part.diagonal = self.diagonal[indices]
         part._empty_store()
         if (self.slot_of >= 0).all():
@@ -232,7 +232,7 @@ class KernelRows:
             for task in tasks:
                 tile(*task)
 
-    def _values(self, rows: Integer, columns: Integer | None, right: Points) -> Float:
+    def _values(self, rows: Integer, columns: Integer | None, right: PreparedRows) -> Float:
         """Return kernel values; `right` are the points of the columns."""
         if self.kernel.name == "precomputed":
             matrix: Any = self._points.rows
@@ -241,10 +241,10 @@ class KernelRows:
             values = self.kernel.between(self._take(rows), right)
         return values
 
-    def _take(self, indices: Integer) -> Points:
+    def _take(self, indices: Integer) -> PreparedRows:
         if self.kernel.name == "precomputed":
-            return Points(np.empty((len(indices), 0), dtype=self.dtype), np.empty(len(indices)))
-        return Points(self._points.rows[indices], self._points.norms[indices])
+            return PreparedRows(np.empty((len(indices), 0), dtype=self.dtype), np.empty(len(indices)))
+        return PreparedRows(self._points.rows[indices], self._points.norms[indices])
 
     def _diagonal(self, X: Rows) -> Float:
         diagonal = self.kernel.diagonal(self._points)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kampong._runtime.arrays import stack
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
-from kampong.data.parameters import check_choice, check_number
+from kampong._runtime.compute import stack
+from kampong.data.rows import check_choice, check_number
 from kampong.kernels.margin.base import MarginClassifier
 from kampong.kernels.margin.core_set import Solution, solve
 from kampong.kernels.margin.hull import Hull, Walk, walk
 from kampong.kernels.margin.problem import UNKNOWN, Options
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.kernels.margin.kernel_rows import KernelRows
 
@@ -85,9 +85,7 @@ class OverClassifier(MarginClassifier):
             if len(self.classes_) < 2:
                 self._encode(y)
             self.n_samples_seen_ = 0
-        if not np.isin(y, self.classes_).all():
-            new = np.setdiff1d(y, self.classes_)[0]
-            raise ValueError(f"{name}.partial_fit: the label {new!r} is not among classes. Name all in the first call.")
+        self._refuse_new_classes(y)
         codes, numbers = np.searchsorted(self.classes_, y), self.n_samples_seen_ + np.arange(X.shape[0])
         start = None
         if not first:

@@ -14,7 +14,7 @@ from kampong.kernels.margin.steps import pairwise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
     from kampong.kernels.margin.kernel_rows import KernelRows
 
 SMALL = 2048

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._runtime.threads import compiled
+from kampong._runtime.compute import compiled
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer
+    from kampong._runtime.compute import Float, Integer
 
 
 @compiled

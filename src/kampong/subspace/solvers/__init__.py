@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kampong.subspace.criteria import MarginCriterion
+from kampong.statistics.scatter import WIDEST
 from kampong.subspace.solvers import gram, reservoir, resolvent, scatter
-from kampong.subspace.solvers.base import Subspace, classes_seen, value_of
+from kampong.subspace.solvers.base import Subspace, classes_seen, worth_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from kampong.subspace.criteria import Criterion
     from kampong.subspace.solvers.base import Krylov, Solver
 
-__all__ = ["SOLVERS", "Subspace", "choose", "classes_seen", "solve", "value_of"]
+__all__ = ["SOLVERS", "Subspace", "classes_seen", "most_directions", "solve", "solver_for", "worth_of"]
 
-SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (gram, scatter, reservoir, resolvent)}
+SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (scatter, reservoir, resolvent, gram)}
 
 
-def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:
+def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:
     """Return the solver for a criterion at a width, before any data is summarised.
 
     Parameters
     ----------
-    criterion : MarginCriterion or FisherCriterion
+    criterion : Criterion
         What will be maximised.
     n_features : int
         The width of the rows.
@@ -41,12 +41,11 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_ha
     """
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
-    from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0
-    narrow = n_features <= scatter.WIDEST
+    narrow = n_features <= WIDEST
     name = solver
     if solver == "auto":
         wide = resolvent.NAME if in_hand else reservoir.NAME
-        name = gram.NAME if from_means else scatter.NAME if narrow else wide
+        name = gram.NAME if not criterion.needs_within else scatter.NAME if narrow else wide
     if name == resolvent.NAME and not in_hand:
         raise ValueError(
             "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='reservoir', "
@@ -55,10 +54,32 @@ def choose(criterion: Criterion, n_features: int, solver: str = "auto", *, in_ha
     if name == scatter.NAME and not narrow:
         raise ValueError(
             f"solver='scatter' would keep a {n_features} × {n_features} matrix ({8 * n_features**2 / 2**30:.1f} GiB); "
-            f"its limit is {scatter.WIDEST} features. Use solver='auto', which takes products with the rows in fit "
+            f"its limit is {WIDEST} features. Use solver='auto', which takes products with the rows in fit "
             "and a sample of the rows in partial_fit, or epsilon=0 (InterClassScatter), which needs class means only."
         )
     return SOLVERS[name]
+
+
+def most_directions(criterion: Criterion, statistics: ClassMeans, solver: str = "auto") -> int:
+    """Return how many directions can be found in the present state of the statistics.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        What is maximised.
+    statistics : ClassMeans
+        What is known of the data, of at least two classes.
+    solver : str
+        A name in `SOLVERS`, or "auto".
+
+    Returns
+    -------
+    int
+        The most that a solver which can serve the pair finds; 0 where none can.
+    """
+    names = SOLVERS if solver == "auto" else [solver]
+    served = [SOLVERS[name] for name in names if SOLVERS[name].refuse(criterion, statistics, None) is None]
+    return max((one.most(criterion, statistics) for one in served), default=0)
 
 
 def solve(
@@ -73,8 +94,8 @@ def solve(
 
     Parameters
     ----------
-    criterion : MarginCriterion or FisherCriterion
-        What to maximise.
+    criterion : Criterion
+        What to maximise: MarginCriterion, FisherCriterion, or one of your own.
     statistics : ClassMeans or ClassScatter
         What is known of the data.
     n_components : int or None
@@ -92,7 +113,7 @@ def solve(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from kampong.statistics import ClassScatter
+    >>> from kampong import ClassScatter, MarginCriterion
     >>> X, y = load_iris(return_X_y=True)
     >>> solve(MarginCriterion.maximum_margin(), ClassScatter(4).update(X, y)).eigenvalues.round(4)
     array([3.6435])
@@ -108,13 +129,13 @@ def solve(
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}.")
     reasons = {}
-    for name in SOLVERS if solver == "auto" else [solver]:
+    from_means = solver == "auto" and not criterion.needs_within
+    for name in (gram.NAME, *SOLVERS) if from_means else SOLVERS if solver == "auto" else [solver]:
         reason = SOLVERS[name].refuse(criterion, statistics, n_components)
         if reason is None:
             return SOLVERS[name].solve(criterion, statistics, n_components, space)
         reasons[name] = f"solver={name!r} {reason}."
     if solver == "auto":  # the word of the one that would have been first choice
-        from_means = isinstance(criterion, MarginCriterion) and criterion.epsilon == 0
         rows = statistics.holds_within and not isinstance(statistics, scatter.STATISTICS)
-        solver = gram.NAME if from_means else resolvent.NAME if rows else scatter.NAME
+        solver = gram.NAME if not criterion.needs_within else resolvent.NAME if rows else scatter.NAME
     raise ValueError(reasons[solver])

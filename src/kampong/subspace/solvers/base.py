@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from kampong.subspace.criteria import MarginCriterion
+from kampong._runtime.compute import fix_signs
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float
-    from kampong.statistics import ClassMeans
-    from kampong.subspace.criteria import Criterion
+    from kampong._runtime.compute import Float
+    from kampong.statistics.means import ClassMeans
+    from kampong.subspace.criteria import Criterion, Directions
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ class Subspace:
     n_dropped: int = 0
     n_steps: int = 0
 
+    @classmethod
+    def of(cls, found: Directions, components: Float, solver: str, n_steps: int = 0) -> Subspace:
+        """Return what was found in a small space, its directions given in the space of the rows."""
+        signed = fix_signs(components)
+        return cls(signed, found.values, found.total, found.n_positive, solver, found.n_dropped, n_steps)
+
 
 @dataclass(frozen=True)
 class Krylov:
@@ -67,15 +73,26 @@ class Krylov:
     between: Float
     n_steps: int
 
+    def factor(self) -> Float:
+        """Return Φ, (r, q), with S_b = ΦᵀΦ inside the space."""
+        factor = np.zeros((len(self.between), len(self.within)))
+        np.fill_diagonal(factor, np.sqrt(self.between))
+        return factor
+
 
 class Solver(Protocol):
     """One file in this folder: a name, the statistics it needs, what it cannot do, and how it does the rest."""
 
     NAME: str
+    REASON: str
+    """Why its result is what it is; may name {width} and {steps}."""
 
     @property
     def STATISTICS(self) -> type[ClassMeans]:
         """The least that must be remembered of the data."""
+
+    def most(self, criterion: Criterion, statistics: ClassMeans) -> int:
+        """Return how many directions it can find."""
 
     def refuse(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
         """Say why this pair cannot be served and who can, or return None."""
@@ -91,22 +108,15 @@ def classes_seen(statistics: ClassMeans) -> int:
     return int(np.count_nonzero(statistics.counts))
 
 
-def keep(n_components: int | None, n_positive: int) -> int:
-    """Return how many directions to keep: those asked for, or all that raise the criterion, and one at least."""
-    return max(n_positive, 1) if n_components is None else n_components
+def between_directions(statistics: ClassMeans) -> int:
+    """Return in how many directions the class means can differ."""
+    return min(classes_seen(statistics) - 1, statistics.n_features)
 
 
-def value_of(criterion: Criterion, components: Float, statistics: ClassMeans) -> float:
-    """Return what a criterion is worth in a subspace, on statistics that may be others than it was found on.
-
-    Margin: tr W(S_b − ε S_w)Wᵀ for orthonormal W. Fisher: tr (W(S_w + ρI)Wᵀ)⁻¹(W S_b Wᵀ) for any W.
-    """
-    between = statistics.between_factor() @ components.T
+def worth_of(criterion: Criterion, components: Float, statistics: ClassMeans) -> float:
+    """Return what a criterion is worth in a subspace, on statistics that may be others than it was found on."""
     columns = np.ascontiguousarray(components.T)
-    if isinstance(criterion, MarginCriterion):
-        value = float(np.einsum("kp,kp->", between, between))
-        if criterion.epsilon > 0:
-            value -= criterion.epsilon * float(np.sum(columns * statistics.within_times(columns)))
-        return value
-    within = components @ statistics.within_times(columns) + criterion.ridge * components @ components.T
-    return float(np.trace(np.linalg.solve(within, between.T @ between)))
+    within = np.zeros((len(components), len(components)))
+    if criterion.needs_within:
+        within = components @ statistics.within_times(columns)
+    return criterion.worth(statistics.between_factor() @ columns, within, components @ columns)

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from kampong.subspace.solvers.base import Krylov, Subspace
 
 NAME = "reservoir"
+REASON = "{width}; the rows passed by: exact means and a sample of them, {steps} steps"
 STATISTICS = ClassReservoir
+
+
+def most(criterion: Criterion, statistics: ClassMeans) -> int:
+    """Return how many directions it can find: as many as with rows in hand."""
+    return resolvent.most(criterion, statistics)
 
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
@@ -34,16 +40,16 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
 def solve(
     criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
 ) -> Subspace:
-    """Return the leading directions of a margin or Fisher criterion.
+    """Return the leading directions of a criterion.
 
     Parameters
     ----------
-    criterion : MarginCriterion or FisherCriterion
+    criterion : Criterion
         Any.
     statistics : ClassReservoir
         At least two classes.
     n_components : int or None
-        None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+        None keeps every direction that raises the criterion.
     space : Krylov, optional
         Where to look, if it has been built before.
 

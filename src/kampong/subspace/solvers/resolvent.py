@@ -15,26 +15,27 @@ leave out directions of small within-class variance. `Subspace.n_steps` says how
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.arrays import fix_signs
-from kampong._runtime.threads import one_blas_thread, run, split
+from kampong._runtime.compute import one_blas_thread, run, split
 from kampong.statistics.rows import ClassRows
-from kampong.subspace.criteria import MarginCriterion
-from kampong.subspace.solvers.base import Krylov, Subspace, classes_seen, keep
+from kampong.subspace.solvers import gram
+from kampong.subspace.solvers.base import Krylov, Subspace, between_directions, classes_seen
 from kampong.subspace.solvers.gram import right_singular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.arrays import Float
+    from kampong._runtime.compute import Float
     from kampong.statistics import ClassMeans
     from kampong.subspace.criteria import Criterion
 
 NAME = "resolvent"
+REASON = "{width}; the rows were in hand: products with them, {steps} steps"
 STATISTICS = ClassRows
 TOLERANCE = 1e-3
 MOST_STEPS = 30
@@ -45,6 +46,11 @@ BASIS_BYTES = 2**30
 """The most memory for the basis: a block of d × (K − 1) numbers a step. Fewer steps are taken where it is reached."""
 
 
+def most(criterion: Criterion, statistics: ClassMeans) -> int:
+    """Return how many directions the Krylov space shows: those in which class means can differ."""
+    return between_directions(statistics) if criterion.needs_within else gram.most(criterion, statistics)
+
+
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
     """Say why this pair cannot be served and who can, or return None."""
     if not statistics.holds_within:
@@ -52,10 +58,10 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
             f"needs rows in hand (fit) or a scatter, and these statistics are {type(statistics).__name__}: "
             "collect ClassRows or ClassScatter, or use epsilon=0, which solver='gram' solves from class means"
         )
-    most = min(classes_seen(statistics) - 1, statistics.n_features)
-    if n_components is not None and n_components > most:
+    limit = most(criterion, statistics)
+    if n_components is not None and n_components > limit:
         return (
-            f"finds at most {most} directions for {classes_seen(statistics)} classes and {statistics.n_features} "
+            f"finds at most {limit} directions for {classes_seen(statistics)} classes and {statistics.n_features} "
             f"features, and n_components is {n_components}: ask for fewer, or use solver='scatter' up to its width"
         )
     return None
@@ -64,16 +70,16 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
 def solve(
     criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None
 ) -> Subspace:
-    """Return the leading directions of a margin or Fisher criterion.
+    """Return the leading directions of a criterion.
 
     Parameters
     ----------
-    criterion : MarginCriterion or FisherCriterion
+    criterion : Criterion
         Any.
     statistics : ClassRows or ClassScatter
         At least two classes.
     n_components : int or None
-        None keeps every direction with a positive eigenvalue (margin), or one less than there are classes (Fisher).
+        None keeps every direction that raises the criterion.
     space : Krylov, optional
         Where to look, if it has been built before.
 
@@ -82,8 +88,10 @@ def solve(
     Subspace
         Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
     """
+    if not criterion.needs_within:
+        return replace(gram.solve(criterion, statistics, n_components), solver=NAME)
     if space is None:
-        space = build(statistics, lambda grown: criterion_value(grown, criterion))
+        space = build(statistics, lambda grown: best_value(grown, criterion))
     return inside(space, criterion, n_components)
 
 
@@ -129,45 +137,15 @@ def whole(statistics: ClassMeans) -> Krylov:
 def inside(space: Krylov, criterion: Criterion, n_components: int | None) -> Subspace:
     """Return the directions that maximise a criterion inside a Krylov space."""
     most = len(space.between)
-    if isinstance(criterion, MarginCriterion):
-        values, vectors = _margin(space, criterion.epsilon, most)
-        size = space.between.sum() + criterion.epsilon * np.trace(space.within)
-        n_positive = int(np.count_nonzero(values > len(space.within) * np.finfo(float).eps * size))
-        kept = min(keep(n_components, n_positive), most)
-        total = float(values[:n_positive].sum())
-    else:
-        values, vectors = _fisher(space, criterion.ridge)
-        n_positive, kept, total = most, min(n_components or most, most), float(values.sum())
-    components = fix_signs(vectors[:, :kept].T @ space.basis)
-    return Subspace(components, values[:kept], total, n_positive, NAME, n_steps=space.n_steps)
+    wanted = None if n_components is None else min(n_components, most)
+    found = criterion.solve_small(space.factor(), space.within.copy(), wanted, most)
+    return Subspace.of(found, found.vectors.T @ space.basis, NAME, space.n_steps)
 
 
-def criterion_value(space: Krylov, criterion: Criterion) -> float:
-    """Return the largest value that a criterion takes inside a space: the sum of its leading eigenvalues."""
-    if isinstance(criterion, MarginCriterion):
-        values, _ = _margin(space, criterion.epsilon, len(space.between))
-        return float(np.maximum(values, 0.0).sum()) or float(values[0])
-    return float(_fisher(space, criterion.ridge)[0].sum())
-
-
-def _margin(space: Krylov, epsilon: float, most: int) -> tuple[Float, Float]:
-    matrix = -epsilon * space.within
-    matrix.flat[: len(space.between) * (len(matrix) + 1) : len(matrix) + 1] += space.between
-    first = len(matrix) - most
-    values, vectors = linalg.eigh(matrix, subset_by_index=(first, len(matrix) - 1), check_finite=False)
-    return values[::-1], vectors[:, ::-1]
-
-
-def _fisher(space: Krylov, ridge: float) -> tuple[Float, Float]:
-    matrix = space.within.copy()
-    # Rounding may leave a zero of S_w slightly negative; a relative 1e-12 keeps the factor real.
-    matrix.flat[:: len(matrix) + 1] += ridge + 1e-12 * np.trace(matrix) / len(matrix)
-    lower = linalg.cholesky(matrix, lower=True, check_finite=False)
-    right = np.zeros((len(matrix), len(space.between)))
-    np.fill_diagonal(right, np.sqrt(space.between))
-    white = linalg.solve_triangular(lower, right, lower=True, check_finite=False)
-    left, singular, _ = linalg.svd(white, full_matrices=False, check_finite=False)
-    return singular**2, linalg.solve_triangular(lower, left, lower=True, trans=1, check_finite=False)
+def best_value(space: Krylov, criterion: Criterion) -> float:
+    """Return the largest value that a criterion takes inside a space: the sum of its positive eigenvalues."""
+    found = criterion.solve_small(space.factor(), space.within.copy(), None, len(space.between))
+    return found.total or float(found.values[0])
 
 
 def _within(statistics: ClassMeans, block: Float) -> Float:

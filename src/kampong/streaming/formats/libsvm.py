@@ -6,23 +6,29 @@ collected and converted by pyarrow, which rounds correctly.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.threads import compiled
+from kampong._runtime.compute import compiled
 from kampong.streaming.arrow import pa
 from kampong.streaming.errors import SourceError
-from kampong.streaming.records import LARGEST, Batch, Dead, Encoded, joined, shown
-from kampong.streaming.schema import Schema, as_labels, label_kind
+from kampong.streaming.formats.base import LineFormat, first_line
+from kampong.streaming.records import LARGEST, Encoded, joined
+from kampong.streaming.schema import WIDEST, Schema, as_labels, is_whole
 
 if TYPE_CHECKING:
-    from kampong._runtime.arrays import Float, Integer
-    from kampong.streaming.blocks import Block
-    from kampong.streaming.schema import Layout
+    from collections.abc import Sequence
 
+    from kampong._runtime.compute import Float, Integer
+    from kampong.streaming.blocks import Block
+    from kampong.streaming.records import Batch
+    from kampong.streaming.sources import Source
+
+PAIRS = re.compile(rb"\s*[+-]?[0-9.eE+-]+(\s+[0-9]+:\S+)+\s*(#.*)?\r?")
 POWERS = np.array([10.0**i for i in range(23)])
 DENSE_WIDTH, DENSE_SHARE = 4096, 0.1
 
@@ -38,57 +44,76 @@ REASONS = {
 }
 
 
-def describe(layout: Layout, block: Block, source: str, classes: Any) -> Schema:
-    """Return the schema from the records of a first block."""
-    if layout.max_features < 1:
-        seen = _largest_index(block.data)
-        raise SourceError(
-            f"{source}: libsvm lines do not say how wide they are. State the largest index with --max-features; the "
-            f"first lines go up to {seen:,}."
-        )
-    if layout.max_features > 2**31 - 1:
-        raise SourceError(f"{source}: --max-features {layout.max_features:,} is above {2**31 - 1:,}. Hash the indices.")
-    schema = Schema(format="libsvm", label="label", width=layout.max_features, zero_based=layout.zero_based)
-    schema = replace(schema, sparse=True, label_kind="integer")
-    batch = parse(schema, block)
-    if batch.rows == 0:
-        raise SourceError(
-            f"{source}: the first lines hold no libsvm record: {batch.dead[0].reason if batch.dead else ''}."
-        )
-    X: Any = batch.X
-    dense = schema.width <= DENSE_WIDTH and X.nnz > DENSE_SHARE * X.shape[0] * X.shape[1]
-    labels = [] if batch.y is None else batch.y.tolist()
-    return replace(schema, sparse=not dense, classes=as_labels(classes, label_kind(labels, classes)))
+class Libsvm(LineFormat):
+    """Sparse rows whose columns have numbers instead of names."""
+
+    name, endings = "libsvm", (".svm", ".libsvm", ".svmlight")
+    named_columns = False
+    block_factor = 16  # a batch of wide rows costs its width, however few they are
+
+    def recognises(self, first: bytes) -> bool:
+        """Tell whether the first line is a number and pairs of index and value."""
+        return PAIRS.fullmatch(first_line(first)) is not None
+
+    def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
+        """Return the schema from the records of a first block."""
+        path, layout = source.path, source.layout
+        if layout.max_features < 1:
+            seen = _largest_index(part.data)
+            raise SourceError(
+                f"{path}: libsvm lines do not say how wide they are. State the largest index with --max-features; the "
+                f"first lines go up to {seen:,}."
+            )
+        if layout.max_features > WIDEST:
+            raise SourceError(f"{path}: --max-features {layout.max_features:,} is above {WIDEST:,}. Hash the indices.")
+        strange = [label for label in classes if not is_whole(label)]
+        if strange:
+            raise SourceError(
+                f"{path}: the class {strange[0]!r} is declared, but libsvm labels are whole numbers. Check --classes."
+            )
+        schema = Schema(format=self.name, label="label", width=layout.max_features, zero_based=layout.zero_based)
+        schema = replace(schema, sparse=True, label_kind="integer")
+        batch = self.parse(schema, part)
+        if batch.rows == 0:
+            raise SourceError(
+                f"{path}: the first lines hold no libsvm record: {batch.dead[0].reason if batch.dead else ''}."
+            )
+        X: Any = batch.X
+        dense = schema.width <= DENSE_WIDTH and X.nnz > DENSE_SHARE * X.shape[0] * X.shape[1]
+        return replace(schema, sparse=not dense, classes=as_labels(classes, schema.label_kind))
+
+    def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
+        """Return the schema of a model for a source, which may count its columns from 0."""
+        fitting = super().fit(source, schema, columns)
+        return replace(fitting, zero_based=source.layout.zero_based or schema.zero_based)
+
+    def parse_lines(self, schema: Schema, block: Block) -> Batch:
+        """Return the records of a block."""
+        data = np.frombuffer(block.data, dtype=np.uint8)
+        lines, pairs = block.data.count(b"\n") + 1, block.data.count(b":")
+        starts, problems = np.empty(lines, dtype=np.int64), np.zeros(lines, dtype=np.int8)
+        labels, indptr = np.empty(lines), np.zeros(lines + 1, dtype=np.int32)
+        indices, values = np.empty(pairs, dtype=np.int32), np.empty(pairs)
+        slow_bytes, slow = np.empty(len(data), dtype=np.uint8), np.empty((pairs + lines, 2), dtype=np.int32)
+        limits = np.array([0 if schema.zero_based else 1, schema.width])
+        records, rows, n_slow = _scan(data, limits, starts, problems, labels, indptr, indices, values, slow_bytes, slow)
+        indices, values, indptr = indices[: indptr[rows]], values[: indptr[rows]], indptr[: rows + 1]
+        _finish_numbers(slow_bytes, slow[:n_slow], values, labels)
+        problems = problems[:records]
+        kept = np.flatnonzero(problems == 0)
+        wrong = _wrong_values(values, indptr)
+        y = None if schema.label is None else _whole(schema, labels[:rows], wrong)
+        X: Any = sparse.csr_array((values, indices, indptr), shape=(rows, schema.width))
+        X.has_sorted_indices = X.has_canonical_format = True
+        broken = {int(i): REASONS[int(problems[i])].format(width=schema.width) for i in np.flatnonzero(problems)}
+
+        def places() -> list[tuple[int, int, bytes]]:
+            return _places(block, starts[:records])
+
+        return joined(schema, Encoded(X if schema.sparse else X.toarray(), y, wrong), kept, broken, records, places)
 
 
-def parse(schema: Schema, block: Block) -> Batch:
-    """Return the records of a block."""
-    if block.too_long:
-        reason = f"the line has {block.too_long:,} bytes, more than a record may have"
-        dead = [Dead(0, block.line + 1, block.offset, reason, shown(block.data))]
-        return Batch(None, None, np.empty(0, dtype=np.int64), dead, 1)
-    data = np.frombuffer(block.data, dtype=np.uint8)
-    lines, pairs = block.data.count(b"\n") + 1, block.data.count(b":")
-    starts, problems = np.empty(lines, dtype=np.int64), np.zeros(lines, dtype=np.int8)
-    labels, indptr = np.empty(lines), np.zeros(lines + 1, dtype=np.int32)
-    indices, values = np.empty(pairs, dtype=np.int32), np.empty(pairs)
-    slow_bytes, slow = np.empty(len(data), dtype=np.uint8), np.empty((pairs + lines, 2), dtype=np.int32)
-    limits = np.array([0 if schema.zero_based else 1, schema.width])
-    records, rows, n_slow = _scan(data, limits, starts, problems, labels, indptr, indices, values, slow_bytes, slow)
-    indices, values, indptr = indices[: indptr[rows]], values[: indptr[rows]], indptr[: rows + 1]
-    _finish_numbers(slow_bytes, slow[:n_slow], values, labels)
-    problems = problems[:records]
-    kept = np.flatnonzero(problems == 0)
-    wrong = _wrong_values(values, indptr)
-    y = None if schema.label is None else _whole(schema, labels[:rows], wrong)
-    X: Any = sparse.csr_array((values, indices, indptr), shape=(rows, schema.width))
-    X.has_sorted_indices = X.has_canonical_format = True
-    broken = {int(i): REASONS[int(problems[i])].format(width=schema.width) for i in np.flatnonzero(problems)}
-
-    def places() -> list[tuple[int, int, bytes]]:
-        return _places(block, starts[:records])
-
-    return joined(schema, Encoded(X if schema.sparse else X.toarray(), y, wrong), kept, broken, records, places)
+LIBSVM = Libsvm()
 
 
 def _finish_numbers(slow_bytes: Any, slow: Integer, values: Float, labels: Float) -> None:

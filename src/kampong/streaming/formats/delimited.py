@@ -7,20 +7,24 @@ bytes that are no UTF-8 is a dead letter, so that a stray quote never joins two 
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kampong.streaming.arrow import pa
 from kampong.streaming.errors import SourceError
-from kampong.streaming.records import Batch, Dead, encode, joined, shown
+from kampong.streaming.formats.base import LineFormat
+from kampong.streaming.records import encode, joined
 from kampong.streaming.schema import NUMBER, infer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kampong.streaming.blocks import Block
-    from kampong.streaming.schema import Layout, Schema
+    from kampong.streaming.records import Batch
+    from kampong.streaming.schema import Schema
+    from kampong.streaming.sources import Source
 
 NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
 FIRST = 1000
@@ -28,49 +32,89 @@ UNREADABLE = dict.fromkeys((0, 13))
 
 csv.field_size_limit(2**30)  # how long a record may be is said elsewhere
 
-Places = list[tuple[int, int, bytes]]
 
+class Delimited(LineFormat):
+    """Columns that a character separates, named by the first line.
 
-def columns_of(line: bytes, delimiter: str, header: bool, source: str) -> list[str]:
-    """Return the names in a header line, or "1", "2", … for the columns of a first record."""
-    try:
-        names = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SourceError(f"{source}: the first line cannot be read: {error}. Is this CSV in UTF-8?") from None
-    if not names or "\0" in line.decode("utf-8-sig"):
-        raise SourceError(f"{source}: the first line holds no columns. Is this CSV in UTF-8?")
-    return names if header else [str(i + 1) for i in range(len(names))]
+    Parameters
+    ----------
+    name : str
+        What `--format` calls it.
+    endings : tuple of str
+        How the names of such files end.
+    delimiter : str
+        What separates the columns where the user does not say it.
+    any_text : bool
+        Whether a source that is of no other format is taken for this one.
+    """
 
+    def __init__(self, name: str, endings: tuple[str, ...], delimiter: str, *, any_text: bool = False) -> None:
+        self.name, self.endings, self.delimiter, self.any_text = name, endings, delimiter, any_text
 
-def describe(layout: Layout, name: str, columns: Sequence[str], block: Block, source: str, classes: Any) -> Schema:
-    """Return the schema from the records of a first block."""
-    delimiter = layout.delimiter or ("\t" if name == "tsv" else ",")
-    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in block.data.split(b"\n")[:FIRST]]
-    rows = [next(csv.reader([line.translate(UNREADABLE)], delimiter=delimiter), []) for line in lines if line]
-    rows = [row for row in rows if len(row) == len(columns)]
-    values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
-    return infer(layout, name, columns, values, source, classes)
+    def recognises(self, first: bytes) -> bool:
+        """Tell whether any text is taken for this format; the others are asked before."""
+        return self.any_text
 
-
-def parse(schema: Schema, block: Block) -> Batch:
-    """Return the records of a block."""
-    if block.too_long:
-        reason = f"the line has {block.too_long:,} bytes, more than a record may have"
-        dead = [Dead(0, block.line + 1, block.offset, reason, shown(block.data))]
-        return Batch(None, None, np.empty(0, dtype=np.int64), dead, 1)
-    if not block.data.strip(b"\r\n"):
-        return _careful(schema, block)
-    if _plain(block.data) and not _unclosed(_last_line(block.data), schema.delimiter):
+    def header(self, source: Source, part: Block) -> tuple[list[str], Block]:
+        """Return the names in the first line, or "1", "2", … for the columns of a first record."""
+        if part.too_long:
+            raise SourceError(f"{source.path}: the first line has {part.too_long:,} bytes. Is this CSV?")
+        line, delimiter, has_header = part.data.split(b"\n")[0], self._delimiter(source), source.layout.header
         try:
-            table, ragged = _read(schema, block.data, as_text=False)
-        except pa.ArrowInvalid:
+            names = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise SourceError(f"{source.path}: the first line cannot be read: {error}. Is this CSV in UTF-8?") from None
+        if not names or "\0" in line.decode("utf-8-sig"):
+            raise SourceError(f"{source.path}: the first line holds no columns. Is this CSV in UTF-8?")
+        if has_header:
+            return names, part.without_first_line()
+        return [str(i + 1) for i in range(len(names))], part
+
+    def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
+        """Return the schema from the records of a first block."""
+        delimiter = self._delimiter(source)
+        lines = [line.decode("utf-8", "replace").rstrip("\r") for line in part.data.split(b"\n")[:FIRST]]
+        rows = [next(csv.reader([line.translate(UNREADABLE)], delimiter=delimiter), []) for line in lines if line]
+        rows = [row for row in rows if len(row) == len(columns)]
+        values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
+        schema = infer(source.layout, self.name, columns, values, source.path, classes)
+        return replace(schema, delimiter=delimiter)
+
+    def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
+        """Return the schema of a model for a source; without a header its columns come as they were learnt."""
+        if not source.layout.header:
+            wanted = [one for one in schema.columns if one != schema.label]
+            if len(columns) == len(schema.columns):
+                wanted = list(schema.columns)
+            if len(columns) != len(wanted):
+                raise SourceError(
+                    f"{source.path}: {len(columns)} columns, where the model was learnt from {len(wanted)}."
+                )
+            columns = wanted
+        return replace(super().fit(source, schema, columns), delimiter=self._delimiter(source))
+
+    def parse_lines(self, schema: Schema, block: Block) -> Batch:
+        """Return the records of a block."""
+        if not block.data.strip(b"\r\n"):
             return _careful(schema, block)
-        records = table.num_rows + len(ragged)
-        if records == block.end.line - block.line or records == _count(block.data):
-            kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
-            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-            return joined(schema, encode(schema, columns, len(kept)), kept, ragged, records, lambda: _places(block))
-    return _careful(schema, block)
+        if _plain(block.data) and not _unclosed(_last_line(block.data), schema.delimiter):
+            try:
+                table, ragged = _read(schema, block.data, as_text=False)
+            except pa.ArrowInvalid:
+                return _careful(schema, block)
+            records = table.num_rows + len(ragged)
+            if records == block.end.line - block.line or records == _count(block.data):
+                kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
+                columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+                return joined(schema, encode(schema, columns, len(kept)), kept, ragged, records, block.lines)
+        return _careful(schema, block)
+
+    def _delimiter(self, source: Source) -> str:
+        return source.layout.delimiter or self.delimiter
+
+
+CSV = Delimited("csv", (".csv",), ",", any_text=True)
+TSV = Delimited("tsv", (".tsv", ".tab"), "\t")
 
 
 def _count(data: bytes) -> int:
@@ -131,19 +175,9 @@ def _read(schema: Schema, data: bytes, *, as_text: bool) -> tuple[Any, dict[int,
     return table, ragged
 
 
-def _places(block: Block) -> Places:
-    """Return line number, offset and bytes of every record."""
-    places, offset = [], block.offset
-    for number, line in enumerate(block.data.removesuffix(b"\n").split(b"\n"), block.line + 1):
-        if line not in (b"", b"\r"):
-            places.append((number, offset, line))
-        offset += len(line) + 1
-    return places
-
-
 def _careful(schema: Schema, block: Block) -> Batch:
     """Return the records of a block in which something is wrong."""
-    places = _places(block)
+    places = block.lines()
     dead: dict[int, str] = {}
     for i, (_, _, line) in enumerate(places):
         if reason := _broken(line):

@@ -1,0 +1,60 @@
+"""A fitted model as plain scikit-learn, for places where kampong is not installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from kampong.subspace.heads import LinearHead
+from kampong.subspace.predictor import Predictor
+
+__all__ = ["export"]
+
+
+def export(model: Any) -> LogisticRegression:
+    """Return a scikit-learn classifier that answers as a fitted model does.
+
+    Directions and head become one weight a feature and class: x ↦ (x − mean)·Wᵀ·Vᵀ + offsets.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted linear estimator whose rows have one label each and whose head is linear: "gaussian" or
+        "nearest_mean".
+
+    Returns
+    -------
+    LogisticRegression
+        With `coef_`, `intercept_`, `classes_` and `n_features_in_` set. Its `predict` and `predict_proba` are those of
+        the model, up to rounding; classes that were declared and never seen are left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters.scikit_learn import export
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    >>> bool((export(model).predict(X) == model.predict(X)).all())
+    True
+    """
+    frozen = model.freeze() if hasattr(model, "freeze") else None
+    if type(frozen) is not Predictor or not isinstance(frozen.head, LinearHead) or frozen.head.multilabel:
+        raise TypeError(
+            f"export: {type(model).__name__} cannot be one set of weights. It takes a fitted linear estimator, such as "
+            "FisherDiscriminant, with one label a row and head='gaussian' or 'nearest_mean'."
+        )
+    seen = np.isfinite(frozen.head.offsets)
+    weights = frozen.head.weights[seen] @ frozen.components
+    offsets = frozen.head.offsets[seen] - weights @ frozen.mean
+    result: Any = LogisticRegression()
+    result.classes_, result.n_features_in_ = frozen.classes[seen], weights.shape[1]
+    if len(weights) == 2:
+        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    result.coef_, result.intercept_, result.n_iter_ = weights, offsets, np.zeros(1, dtype=np.int32)
+    if hasattr(model, "feature_names_in_"):
+        result.feature_names_in_ = model.feature_names_in_
+    exported: LogisticRegression = result
+    return exported

@@ -1,0 +1,173 @@
+"""KernelScatter: class means and scatter of rows seen through their kernel values to a few landmarks."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from kampong._runtime.compute import blocks
+from kampong.data.rows import check_finite, check_rows, check_weights
+from kampong.statistics.scatter import ClassScatter, mirror
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Rows
+    from kampong.statistics.means import ClassMeans
+
+VALUES_BYTES = 64 * 2**20
+"""A block of kernel values: rows enough for the product that follows to run at full speed."""
+
+
+class Basis(Protocol):
+    """An orthonormal basis of what the images of some landmarks span: all that the statistics need to know of it."""
+
+    @property
+    def rank(self) -> int:
+        """The number of landmarks, which is the width of the kernel values."""
+
+    @property
+    def width(self) -> int:
+        """The number of features of a row."""
+
+    def values(self, X: Rows) -> Float:
+        """Return the kernel values of rows to the landmarks."""
+
+    def coordinates(self, values: Float) -> Float:
+        """Return the coordinates of kernel values in the orthonormal basis."""
+
+    def same_as(self, other: Any) -> bool:
+        """Tell whether both map every row to the same values."""
+
+
+class KernelScatter(ClassScatter):
+    """Class means and scatter of φ(x) projected on the span of the landmarks: O(K·m + m²) memory.
+
+    It is updated with rows, sums over their kernel values, and is read in orthonormal coordinates: means, `mean`,
+    `between_factor`, `within_scatter` and `within_trace` are those of L⁻¹k(x). Every solver can work on it.
+
+    Parameters
+    ----------
+    basis : Basis
+        The landmarks.
+    """
+
+    def __init__(self, basis: Basis) -> None:
+        super().__init__(basis.rank)
+        self.basis = basis
+        self._turned: Float | None = None
+
+    @property
+    def means(self) -> Float:
+        """Return the mean of each class, (K, m)."""
+        return self.basis.coordinates(super().means)
+
+    @property
+    def mean(self) -> Float:
+        """Return the mean of the rows."""
+        mean: Float = self.basis.coordinates(super().mean[None])[0]
+        return mean
+
+    @property
+    def row_mean(self) -> Float:
+        """Return the mean of the rows, each counted once."""
+        return self.basis.coordinates(self._row_mean[None])[0] if self.multilabel else self.mean
+
+    @property
+    def squares(self) -> Float:
+        """Refuse: distances from the class mean are known for all classes together (`within_trace`), not for each."""
+        raise TypeError("KernelScatter knows the squared distances within all classes together: read within_trace.")
+
+    @property
+    def within_trace(self) -> float:
+        """Return tr S_w."""
+        return float(np.trace(self._turn()))
+
+    def within_scatter(self) -> Float:
+        """Return S_w, (m, m), symmetric."""
+        return self._turn().copy()
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w."""
+        variances: Float = self._turn().diagonal().copy()
+        return variances
+
+    def within_times(self, block: Float) -> Float:
+        """Return S_w @ block."""
+        product: Float = self._turn() @ block
+        return product
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
+        """Learn a batch of rows in blocks, so that memory does not grow with the batch.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, n_features)
+            The rows themselves, not their kernel values.
+        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
+            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
+        sample_weight : array of shape (rows,), optional
+            A weight of 2 is the row twice, a weight of 0 the row absent.
+        decay : float
+            First multiply the weights of everything learnt before by this factor in [0, 1].
+
+        Returns
+        -------
+        KernelScatter
+            This object.
+        """
+        X = check_rows(X, self.basis.width)
+        check_finite(X, type(self).__name__)
+        reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay)
+        self._turned = None
+        for part in blocks(X.shape[0], self.basis.rank * X.dtype.itemsize, target=VALUES_BYTES):
+            self._learn(self.basis.values(X[part]), reading.part(part.start, part.stop))
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
+        self._turned = None
+        return super().decay(factor)
+
+    @classmethod
+    def from_state(cls, contents: Any, n_features: int) -> Self:
+        """Refuse: the landmarks are kept apart; see `around`."""
+        raise TypeError(
+            "KernelScatter.from_state: give its landmarks too, with around(basis, ClassScatter.from_state(…))."
+        )
+
+    def plain(self) -> ClassScatter:
+        """Return a copy of the sums over kernel values, without the landmarks."""
+        result = ClassScatter(self.n_features)
+        copied = copy.deepcopy({name: value for name, value in vars(self).items() if name in vars(result)})
+        result.__dict__.update(copied)
+        return result
+
+    @classmethod
+    def around(cls, basis: Basis, plain: ClassScatter) -> Self:
+        """Return the statistics whose sums over kernel values are those of `plain`."""
+        result = cls(basis)
+        result.__dict__.update(plain.__dict__)
+        return result
+
+    def _copy(self) -> Self:
+        return type(self).around(self.basis, self.plain())
+
+    def _check_mergeable(self, other: ClassMeans) -> None:
+        if isinstance(other, KernelScatter) and not self.basis.same_as(other.basis):
+            raise ValueError(
+                "cannot merge statistics of different landmarks or kernels: their values mean different things. Place "
+                "the landmarks once, and pass the same array `landmarks_` (and `gamma_`) to every part."
+            )
+        super()._check_mergeable(other)
+
+    def _turn(self) -> Float:
+        """Return S_w in orthonormal coordinates, L⁻¹ S L⁻ᵀ, computed once a state."""
+        if self._turned is None:
+            # two triangular solves: LAPACK's routine for both at once took nine times as long
+            half = self.basis.coordinates(super().within_scatter())
+            self._turned = self.basis.coordinates(np.ascontiguousarray(half.T))
+            mirror(self._turned)
+            diagonal = self._turned.diagonal()
+            np.fill_diagonal(self._turned, np.maximum(diagonal, 0.0))  # rounding may leave less
+        return self._turned

@@ -1,0 +1,118 @@
+"""The one sampler: every row draws a clock from its number and a seed, and those that ring first are the sample.
+
+Row i of weight w_i draws a clock E_i ~ Exp(1) and has the key log(E_i / w_i). The k rows of smallest key are a weighted
+sample without replacement (Efraimidis and Spirakis 2006). With τ the smallest key of all others, a row is in it with
+the probability 1 − exp(−w_i τ), so w_i over that probability makes every total over the sample an unbiased one (Cohen
+and Kaplan 2007). A clock depends on the number and the seed alone: batches, threads and machines do not matter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong._runtime.compute import compiled, mix
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def row_keys(numbers: Integer, weights: Float, seed: int) -> Float:
+    """Return the key of each row.
+
+    Parameters
+    ----------
+    numbers : array of int of shape (n,)
+        The number of each row in its stream, counted from 1.
+    weights : array of shape (n,)
+        Their weights; a row of weight 0 has the key infinity and is never drawn before another.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    array of shape (n,)
+        Keys; the rows of smallest key are the sample.
+    """
+    keys = np.empty(len(numbers))
+    _fill_keys(np.asarray(numbers, dtype=np.uint64), np.asarray(weights, dtype=np.float64), np.uint64(seed), keys)
+    return keys
+
+
+def first_keys(keys: Float, most: int) -> tuple[Integer, float]:
+    """Return the rows of smallest key, in that order, and the smallest key of the others (infinity without any)."""
+    order = np.argsort(keys, kind="stable")
+    order = order[: np.count_nonzero(keys < np.inf)]
+    threshold = float(keys[order[most]]) if most < len(order) else np.inf
+    return order[:most], threshold
+
+
+def first_keys_by_group(keys: Float, groups: Integer, most: int) -> Integer:
+    """Return the rows whose key is among the smallest of their group, at most so many of each, in their own order."""
+    return np.flatnonzero(ranks_in_groups(keys, groups) < most)
+
+
+def ranks_in_groups(keys: Float, groups: Integer) -> Integer:
+    """Return how many rows of its own group come before each row in the order of the keys."""
+    order = np.lexsort((keys, groups))
+    starts = np.searchsorted(groups[order], groups[order])
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[order] = np.arange(len(keys)) - starts
+    return ranks
+
+
+def stands_for(weights: Float, log_weights: Float, threshold: float) -> Float:
+    """Return what each row of a sample stands for: its weight over the probability that it was drawn.
+
+    Parameters
+    ----------
+    weights : array of shape (n,)
+        The weights, as they count now.
+    log_weights : array of shape (n,)
+        The logarithms of the weights, in the frame of the keys.
+    threshold : float
+        The smallest key that was left out, infinity where none was.
+
+    Returns
+    -------
+    array of shape (n,)
+        Weights whose totals are unbiased.
+    """
+    if threshold == np.inf:
+        return weights
+    # Beyond 50 the probability is 1 to the last digit, and its exponential would overflow.
+    rate = np.minimum(log_weights + threshold, 50.0)
+    result: Float = weights / -np.expm1(-np.exp(rate))
+    return result
+
+
+@compiled
+def clock(number: Any, start: Any) -> float:
+    """Return the logarithm of the exponential clock of a row; `start` is the mixed seed."""
+    bits = mix(mix(number * STEP) ^ start) >> np.uint64(12)
+    return float(np.log(-np.log((np.float64(bits) + 0.5) * 2.0**-52)))
+
+
+@compiled
+def draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float, found: Integer, keys: Float) -> int:
+    """Find the rows whose key is below the threshold; `number` is how many rows came before."""
+    start = mix(seed + STEP)
+    count = 0
+    for i in range(len(weights)):
+        if weights[i] > 0.0:
+            number += np.uint64(1)
+            key = clock(number, start) - np.log(weights[i]) + frame
+            if key < threshold:
+                found[count], keys[count] = i, key
+                count += 1
+    return count
+
+
+@compiled
+def _fill_keys(numbers: Any, weights: Float, seed: Any, keys: Float) -> None:
+    start = mix(seed + STEP)
+    for i in range(len(numbers)):
+        keys[i] = clock(numbers[i], start) - np.log(weights[i]) if weights[i] > 0.0 else np.inf

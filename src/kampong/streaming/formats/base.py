@@ -1,0 +1,203 @@
+"""What a format is: how a source is recognised, opened, described and parsed; and what formats of lines share."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from kampong.streaming.blocks import Block, Blocks, Place
+from kampong.streaming.errors import SourceError
+from kampong.streaming.records import Batch, Dead, shown
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kampong.checkpoint import Contents
+    from kampong.streaming.schema import Schema
+    from kampong.streaming.sources import Source
+
+
+class AnyPlace(Protocol):
+    """A place in a source, which a model file keeps: a dataclass of plain values."""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the values."""
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> AnyPlace:
+        """Return the place that `to_state` wrote, once all values are checked."""
+
+    def fits(self, records: int) -> bool:
+        """Tell whether so many records can lie before it."""
+
+
+class Part(Protocol):
+    """Some records of a source, one after the other, and the place after them."""
+
+    @property
+    def end(self) -> AnyPlace:
+        """The place after them."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether they are no records at all."""
+
+
+class Opened(Protocol):
+    """A source that is open: its parts, and how to close it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the parts."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class Format(ABC):
+    """One way to write labelled records down.
+
+    Attributes
+    ----------
+    name : str
+        What `--format` calls it.
+    endings : tuple of str
+        How the names of such files end, in lower case, with the dot.
+    place_type : type
+        What a place in such a source is.
+    can_grow : bool
+        Whether records can be appended to such a file, so that `--follow` can wait for them.
+    claims_folders : bool
+        Whether a folder is taken for files of this format where its format is not stated.
+    named_columns : bool
+        Whether columns have names; otherwise they have numbers, up to the width of the schema.
+    """
+
+    name: str
+    endings: tuple[str, ...] = ()
+    place_type: ClassVar[type[AnyPlace]]
+    can_grow: ClassVar[bool] = False
+    claims_folders: bool = False
+    named_columns: ClassVar[bool] = True
+
+    def recognises(self, first: bytes) -> bool:
+        """Tell whether the first bytes of a source can be of no other format."""
+        return False
+
+    @abstractmethod
+    def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Opened:
+        """Open a source at a place, or at its start.
+
+        Parameters
+        ----------
+        source : Source
+            The source.
+        place : mapping or None
+            The values of a place.
+        stop : threading.Event or None
+            Ends the wait for more of a followed file.
+
+        Returns
+        -------
+        Opened
+            An iterable of parts.
+        """
+
+    def header(self, source: Source, part: Any) -> tuple[list[str], Any]:
+        """Return the names of the columns where the start of a source says them, and the first part without them."""
+        return [], part
+
+    @abstractmethod
+    def describe(self, source: Source, columns: Sequence[str], part: Any, classes: Sequence[Any]) -> Schema:
+        """Return what every record must look like, from the first ones.
+
+        Parameters
+        ----------
+        source : Source
+            The source, with what its user says of it.
+        columns : sequence of str
+            The names that `header` found.
+        part : Part
+            The first records.
+        classes : sequence
+            The only labels allowed, where they are known.
+
+        Returns
+        -------
+        Schema
+            The schema.
+        """
+
+    def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
+        """Return the schema of a model for a source to which it is applied; the label is ignored.
+
+        Parameters
+        ----------
+        source : Source
+            The source, perhaps of another format or with its columns in another order.
+        schema : Schema
+            What the model was learnt from.
+        columns : sequence of str
+            The names that `header` found.
+
+        Returns
+        -------
+        Schema
+            The schema for this source.
+        """
+        if self.named_columns != bool(schema.columns):
+            raise SourceError(
+                f"{source.path}: the model was learnt from {schema.format}, and {self.name} has other columns."
+            )
+        fitting = schema.of_columns(columns or schema.features, source.path)
+        return dataclasses.replace(fitting, format=self.name, label=None)
+
+    @abstractmethod
+    def parse(self, schema: Schema, part: Any) -> Batch:
+        """Return the records of a part: rows for the model, and dead letters."""
+
+
+class LineFormat(Format):
+    """A format with a record a line: read in blocks of whole lines, plain or compressed, and followed as it grows.
+
+    Attributes
+    ----------
+    block_factor : int
+        The first blocks are so many times larger than those of other formats.
+    """
+
+    place_type = Place
+    can_grow = True
+    block_factor: ClassVar[int] = 1
+
+    def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Blocks:
+        """Open a source at a place, or at its start."""
+        return Blocks(
+            source.path,
+            place=Place(**place) if place else None,
+            skip=not source.live,
+            follow=source.follow,
+            max_record=source.layout.max_record_bytes,
+            times=self.block_factor,
+            stop=stop,
+        )
+
+    def parse(self, schema: Schema, part: Block) -> Batch:
+        """Return the records of a block; a line that is longer than a record may be is a dead letter."""
+        if part.too_long:
+            reason = f"the line has {part.too_long:,} bytes, more than a record may have"
+            dead = [Dead(0, part.line + 1, part.offset, reason, shown(part.data))]
+            return Batch(None, None, np.empty(0, dtype=np.int64), dead, 1)
+        return self.parse_lines(schema, part)
+
+    @abstractmethod
+    def parse_lines(self, schema: Schema, block: Block) -> Batch:
+        """Return the records of a block of whole lines."""
+
+
+def first_line(first: bytes) -> bytes:
+    """Return the first line that is not blank."""
+    return first.lstrip().split(b"\n")[0]

@@ -1,0 +1,287 @@
+"""Parquet files, folders of them, and Arrow IPC: record batches cut at fixed row numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.streaming.arrow import pa
+from kampong.streaming.blocks import DIGITS
+from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.formats.base import Format
+from kampong.streaming.records import encode, joined
+from kampong.streaming.schema import infer
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping, Sequence
+
+    from kampong.checkpoint import Contents
+    from kampong.streaming.records import Batch
+    from kampong.streaming.schema import Schema
+    from kampong.streaming.sources import Source
+
+SMALLEST, LARGEST, GROWTH = 128, 8192, 4
+FIRST = 1000
+
+Batches = Callable[[Any, int], Iterator[tuple[int, Any]]]
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """A place among the rows of one file or several, and a witness of the files before it.
+
+    Attributes
+    ----------
+    row : int
+        Rows before it, of all files.
+    file : int
+        Files that are read to their end.
+    in_file : int
+        Rows of the next file before it.
+    witness : str
+        A digest of the names and sizes of the files touched.
+    """
+
+    row: int = 0
+    file: int = 0
+    in_file: int = 0
+    witness: str = ""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the place as plain values."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> TablePlace:
+        """Return the place that `to_state` wrote."""
+        row, file = contents.whole("row", low=1), contents.whole("file")
+        in_file = contents.whole("in_file", low=1, high=row)
+        if file == 0 and in_file != row:
+            contents.refuse(f"row is {row} and in_file {in_file}, but file says that both are in the first file")
+        return cls(row, file, in_file, contents.digest("witness", DIGITS))
+
+    def fits(self, records: int) -> bool:
+        """Tell whether so many records lie before it: every row is one."""
+        return records == self.row
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A few rows of a table, and where they are."""
+
+    table: Any
+    row: int
+    end: TablePlace
+    blank: bool = False
+
+    def places(self) -> list[tuple[int, int, bytes]]:
+        """Return number, rows before it and the text of every record."""
+        records = self.table.to_pylist()
+        return [(self.row + i + 1, self.row + i, repr(record).encode()) for i, record in enumerate(records)]
+
+
+class Table(Format):
+    """Rows of typed columns, in one file or in a folder of them.
+
+    Parameters
+    ----------
+    name : str
+        What `--format` calls it.
+    endings : tuple of str
+        How the names of such files end.
+    magic : bytes
+        What such a file begins with.
+    batches : callable
+        Yields the record batches of a file and the rows before each, from the first that holds rows not to skip.
+    claims_folders : bool
+        Whether a folder is taken for files of this format where its format is not stated.
+    """
+
+    place_type = TablePlace
+
+    def __init__(
+        self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches, *, claims_folders: bool = False
+    ) -> None:
+        self.name, self.endings, self.magic = name, endings, magic
+        self.batches, self.claims_folders = batches, claims_folders
+
+    def recognises(self, first: bytes) -> bool:
+        """Tell whether a file begins as its format says."""
+        return first.startswith(self.magic)
+
+    def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Tables:
+        """Open a source at a place, or at its start."""
+        return Tables(source.path, self, place=TablePlace(**place) if place else None)
+
+    def header(self, source: Source, part: Slice) -> tuple[list[str], Slice]:
+        """Return the names of the columns."""
+        return list(part.table.schema.names), part
+
+    def describe(self, source: Source, columns: Sequence[str], part: Slice, classes: Sequence[Any]) -> Schema:
+        """Return the schema from the first rows."""
+        table = part.table.slice(0, FIRST)
+        values = {name: _examples(table.column(i)) for i, name in enumerate(columns)}
+        return infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
+
+    def parse(self, schema: Schema, part: Slice) -> Batch:
+        """Return the records of a slice."""
+        table, rows = part.table, part.table.num_rows
+        columns = {}
+        for name in schema.used:
+            columns[name] = _as(table.column(name), pa.float64() if name in schema.numeric else pa.string(), name)
+        return joined(schema, encode(schema, columns, rows), np.arange(rows), {}, rows, part.places)
+
+
+class Tables:
+    """The rows of one file or several, from a place on."""
+
+    def __init__(self, path: str, table: Table, *, place: TablePlace | None = None) -> None:
+        self.path, self._batches = path, table.batches
+        self.place = place or TablePlace()
+        self._files = _files(path, table)
+        self._seen = (-1, "")
+        touched = self._files[: self.place.file + (self.place.in_file > 0)]
+        if self.place.witness and _witness(touched, path) != self.place.witness:
+            raise ResumeError(
+                f"{path}: the files are not those this model was learnt from. Give the same source, or start a new "
+                "model with another --model."
+            )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def __iter__(self) -> Iterator[Slice]:
+        columns: list[str] | None = None
+        for number in range(self.place.file, len(self._files)):
+            for start, batch in self._read(self._files[number]):
+                if columns is None:
+                    columns = list(batch.schema.names)
+                elif list(batch.schema.names) != columns:
+                    raise SourceError(f"{self._files[number]}: its columns are not those of the files before it.")
+                yield from self._cut(batch, start)
+            self._move(0, number + 1, 0)
+
+    def _move(self, rows: int, file: int, in_file: int) -> None:
+        touched = file + (in_file > 0)
+        if touched != self._seen[0]:
+            self._seen = touched, _witness(self._files[:touched], self.path)
+        self.place = TablePlace(self.place.row + rows, file, in_file, self._seen[1])
+
+    def _cut(self, batch: Any, start: int) -> Iterator[Slice]:
+        """Cut a record batch, which starts at a row of its file, where the row numbers say."""
+        at = self.place.in_file - start
+        while at < batch.num_rows:
+            size = min(LARGEST, max(SMALLEST, self.place.row // GROWTH), batch.num_rows - at)
+            row = self.place.row
+            self._move(size, self.place.file, self.place.in_file + size)
+            yield Slice(batch.slice(at, size), row, self.place)
+            at += size
+
+    def _read(self, path: Any) -> Iterator[tuple[int, Any]]:
+        """Yield record batches and the rows before them in their file, from the place on."""
+        try:
+            yield from self._batches(path, self.place.in_file)
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {error}") from None
+
+
+def _as(column: Any, kind: Any, name: str) -> Any:
+    """Return a column as float64 or string, whatever it was."""
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_floating(kind) and types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if types.is_floating(kind) and types.is_decimal(column.type):
+        return column.cast(kind)
+    try:
+        return column.cast(kind, safe=False) if types.is_floating(kind) else column.cast(kind)
+    except pa.ArrowException:
+        raise SourceError(
+            f"Column {name!r} of type {column.type} cannot be used as {kind}. Leave it out with --drop, or convert it."
+        ) from None
+
+
+def _examples(column: Any) -> list[Any]:
+    """Return values as a schema is found from: numbers as numbers, all else as text."""
+    types = pa.types
+    kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind):
+        return list(column.to_pylist())
+    if types.is_boolean(kind) or types.is_decimal(kind):
+        return [None if value is None else float(value) for value in column.to_pylist()]
+    return [None if value is None else f"text {value}"[:80] for value in column.to_pylist()]
+
+
+def _parquet_batches(path: Any, skip: int) -> Iterator[tuple[int, Any]]:
+    """Yield the record batches of a Parquet file; whole row groups are skipped unread."""
+    start = 0
+    with pa.parquet.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if start + rows <= skip:
+                start += rows
+                continue
+            for batch in file.iter_batches(LARGEST, row_groups=[group], use_threads=False):
+                if start + batch.num_rows > skip:
+                    yield start, batch
+                start += batch.num_rows
+
+
+def _arrow_batches(path: Any, skip: int) -> Iterator[tuple[int, Any]]:
+    """Yield the record batches of an Arrow file, or of a stream."""
+    start = 0
+    for batch in _all_arrow_batches(path):
+        if start + batch.num_rows > skip:
+            yield start, batch
+        start += batch.num_rows
+
+
+def _all_arrow_batches(path: Any) -> Iterator[Any]:
+    if path == "-":
+        with pa.ipc.open_stream(pa.PythonFile(io.FileIO(0, closefd=False), mode="r")) as stream:
+            yield from stream
+        return
+    with pa.OSFile(str(path)) as raw:
+        if raw.read(len(ARROW.magic)) == ARROW.magic:
+            file = pa.ipc.open_file(raw)
+            for i in range(file.num_record_batches):
+                yield file.get_batch(i)
+            return
+        raw.seek(0)
+        yield from pa.ipc.open_stream(raw)
+
+
+PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches, claims_folders=True)
+ARROW = Table("arrow", (".arrow", ".ipc", ".feather"), b"ARROW1", _arrow_batches)
+
+
+def _files(path: str, table: Table) -> list[Any]:
+    if path == "-":
+        return ["-"]
+    folder = Path(path)
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise SourceError(f"{path}: there is no such file or folder.")
+    patterns = [f"*{ending}" for ending in table.endings]
+    found = sorted(one for pattern in patterns for one in folder.rglob(pattern) if not one.name.startswith((".", "_")))
+    if not found:
+        raise SourceError(f"{path}: the folder holds no {table.name.capitalize()} file ({patterns[0]}).")
+    return list(found)
+
+
+def _witness(files: list[Any], root: str) -> str:
+    """Return a digest of the names and sizes of files."""
+    facts = []
+    for file in files:
+        name = "-" if file == "-" else str(file.relative_to(root)) if Path(root).is_dir() else ""
+        facts.append((name, 0 if file == "-" else file.stat().st_size))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:DIGITS]

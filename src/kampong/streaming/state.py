@@ -1,0 +1,395 @@
+"""The stream's part of a model file: how it is written, and how it is read back without believing anything unchecked.
+
+Everything is a dictionary of arrays, plain values and dictionaries of both, as the state of a model is. On the way back
+each value is asked for by name, kind and range, and then they are held against each other and against the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.checkpoint import CheckpointError, Contents, pack, read
+from kampong.checkpoint.contents import flatten, to_lines
+from kampong.checkpoint.models import advice
+from kampong.models import unpack
+from kampong.streaming import formats
+from kampong.streaming.history import History
+from kampong.streaming.schema import Layout, Schema, as_labels, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kampong.subspace.predictor import Predictor
+
+VERSION = 2
+STREAM = "stream"
+PREFIX = "stream."
+OUTPUTS = ("out", "dead_letters")
+
+
+@dataclass
+class Counters:
+    """How far a run has come.
+
+    Attributes
+    ----------
+    records : int
+        Records read; `rows` and `dead` together.
+    rows : int
+        Good records, all learnt.
+    dead : int
+        Dead letters.
+    scored, correct : int
+        Rows that were predicted before they were learnt, and those predicted rightly.
+    """
+
+    records: int = 0
+    rows: int = 0
+    dead: int = 0
+    scored: int = 0
+    correct: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Return the part of the predictions that was right, NaN without any."""
+        return self.correct / self.scored if self.scored else float("nan")
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the counters by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Counters:
+        """Return the counters that `to_state` wrote."""
+        records, rows = contents.whole("records"), contents.whole("rows")
+        dead, scored = contents.whole("dead"), contents.whole("scored", high=rows)
+        correct = contents.whole("correct", high=scored)
+        contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
+        contents.finish()
+        return cls(records, rows, dead, scored, correct)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What must stay the same when a run goes on.
+
+    Attributes
+    ----------
+    layout : Layout
+        What the user says of the source.
+    classes : tuple of str
+        The declared classes.
+    strict, live : bool
+        Whether a bad record stops the run, and whether stdin cannot be replayed.
+    max_classes : int
+        The most classes.
+    out : str
+        The format of the output, "" without one.
+    """
+
+    layout: Layout
+    classes: tuple[str, ...]
+    strict: bool
+    max_classes: int
+    live: bool
+    out: str
+
+    def by_name(self) -> dict[str, Any]:
+        """Return all options in one dictionary."""
+        values = {**vars(self.layout), **vars(self)}
+        del values["layout"]
+        return values
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the options by name."""
+        return {**vars(self), "layout": self.layout.to_state(), "classes": to_lines(self.classes)}
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Options:
+        """Return the options that `to_state` wrote."""
+        options = cls(
+            layout=Layout.from_state(contents.part("layout")),
+            classes=contents.words("classes"),
+            strict=contents.flag("strict"),
+            max_classes=contents.whole("max_classes"),
+            live=contents.flag("live"),
+            out=contents.word("out", ("", "csv", "jsonl")),
+        )
+        contents.finish()
+        return options
+
+
+@dataclass
+class Course:
+    """What a run needs to go on.
+
+    Attributes
+    ----------
+    source : str
+        The path of the source.
+    options : Options
+        What must stay the same.
+    place : dict or None
+        The place in the source after the last batch; None before the first.
+    lengths : dict of str to int
+        The committed lengths of the outputs.
+    history : History
+        The course of the stream.
+    predictor : Predictor or None
+        What predicted the last batch, where the model can be frozen; it may be older than the model.
+    """
+
+    source: str
+    options: Options
+    place: dict[str, Any] | None = None
+    lengths: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, 0))
+    history: History = field(default_factory=History)
+    predictor: Predictor | None = None
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a run needs to go on, by name."""
+        place = {} if self.place is None else {"place": self.place}
+        predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
+        return {
+            "source": self.source,
+            "options": self.options.to_state(),
+            "lengths": self.lengths,
+            "history": self.history.to_state(),
+            **place,
+            **predictor,
+        }
+
+    @classmethod
+    def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
+        """Return what `to_state` wrote, if it belongs to the schema and the counters."""
+        lengths = contents.part("lengths")
+        course = cls(
+            source=contents.text("source"),
+            options=Options.from_state(contents.part("options")),
+            place=_place(contents, schema, counters),
+            lengths={name: lengths.whole(name) for name in OUTPUTS},
+            history=History.from_state(contents.part("history")),
+        )
+        lengths.finish()
+        _check_options(contents, course.options, schema)
+        _check_lengths(contents, course, counters)
+        _check_history(contents, course.history, counters)
+        return course
+
+
+@dataclass
+class StreamState:
+    """What a model file knows of the stream that its model was learnt from.
+
+    Attributes
+    ----------
+    schema : Schema
+        What the columns are.
+    counters : Counters
+        How far it has come.
+    finished : bool
+        Whether the source was read to its end.
+    course : Course or None
+        What a run needs to go on; None where models were merged.
+    merged : tuple of str
+        The sources of the models that were merged.
+    """
+
+    schema: Schema
+    counters: Counters
+    finished: bool
+    course: Course | None = None
+    merged: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The paths of the sources."""
+        return self.merged if self.course is None else (self.course.source,)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything by name."""
+        rest = {"merged": to_lines(self.merged)} if self.course is None else self.course.to_state()
+        return {
+            "version": VERSION,
+            "finished": self.finished,
+            "schema": self.schema.to_state(),
+            "counters": self.counters.to_state(),
+            **rest,
+        }
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> StreamState:
+        """Return what `to_state` wrote."""
+        contents.whole("version", low=VERSION, high=VERSION)
+        schema = Schema.from_state(contents.part("schema"))
+        counters = Counters.from_state(contents.part("counters"))
+        state = cls(schema, counters, contents.flag("finished"))
+        if "merged" in contents:
+            state.merged = contents.words("merged")
+            contents.require(bool(state.merged), "merged names no source")
+        else:
+            state.course = Course.from_state(contents, schema, counters)
+        contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
+        contents.finish()
+        return state
+
+
+def with_stream(model: Any, state: StreamState) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return a model and the state of its stream as arrays and facts, for `kampong.checkpoint.write`.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    state : StreamState
+        What is known of its stream.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        Those of the model, and those of the stream.
+    facts : dict of str to JSON
+        The same, as plain values.
+    """
+    arrays, facts = pack(model)
+    more, facts[STREAM] = flatten(state.to_state())
+    return arrays | {PREFIX + name: array for name, array in more.items()}, facts
+
+
+def read_model(path: str) -> tuple[Any, StreamState | None, dict[str, Any]]:
+    """Return the model of a file, the state of its stream where a stream left it, and the facts of the file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    model : estimator
+        The model.
+    state : StreamState or None
+        What is known of its stream.
+    facts : dict of str to JSON
+        Everything that the file says of the model.
+    """
+    try:
+        arrays, facts = read(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}. Give a model that was learnt or saved.") from None
+    try:
+        model = unpack(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    try:
+        return model, _stream_of(arrays, facts, model), facts
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error} {advice(facts)}") from None
+
+
+def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model: Any) -> StreamState | None:
+    """Return the state of a stream in what `read` has read."""
+    strangers = [name for name in arrays if not name.startswith(("model.", PREFIX))]
+    strangers += sorted(set(facts) - {"model", "versions", STREAM})
+    if strangers:
+        raise CheckpointError(
+            f"this checkpoint holds {strangers[0]!r:.100}, which is neither the model's nor a stream's."
+        )
+    if STREAM not in facts:
+        return None
+    if not isinstance(facts[STREAM], dict):
+        raise CheckpointError(f"the state of the stream is {facts[STREAM]!r:.100}.")
+    mine = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    contents = Contents(mine, facts[STREAM], "the stream")
+    predictor = contents.part("predictor") if "predictor" in contents else None
+    state = StreamState.from_state(contents)
+    _check_model(contents, model, state)
+    if predictor is not None:
+        _take_predictor(predictor, model, state)
+    return state
+
+
+def _take_predictor(contents: Contents, model: Any, state: StreamState) -> None:
+    """Give the stream what predicted its last batch, if it belongs to the model and to the rows so far."""
+    able = state.course is not None and hasattr(model, "_predictor_from")
+    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    assert state.course is not None
+    predictor = state.course.predictor = model._predictor_from(contents)
+    known = set(predictor.classes.tolist()) <= set(model.classes_.tolist())
+    contents.require(known, "it knows classes that the model does not")
+    rows = state.counters.rows
+    contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
+
+
+def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, Any] | None:
+    """Return the place in the source, which is one of its format."""
+    if not counters.records and "place" not in contents:
+        return None
+    part = contents.part("place")
+    place = formats.get(schema.format).place_type.from_state(part)
+    part.require(place.fits(counters.records), f"it does not come after {counters.records} records")
+    part.finish()
+    return place.to_state()
+
+
+def _check_options(contents: Contents, options: Options, schema: Schema) -> None:
+    """Hold the options against the schema that was found under them."""
+    layout, require = options.layout, contents.require
+    require(layout.format in ("auto", schema.format), f"format is {schema.format}, and the options say {layout.format}")
+    rest = set(schema.columns) - {schema.label, *layout.drop}
+    if schema.columns:
+        for name in ("text", "category", "drop"):
+            there = set(getattr(layout, name)) <= set(schema.columns)
+            require(there, f"options, {name} is {getattr(layout, name)!r:.100}, which are not all columns")
+        require(layout.label == schema.label, f"label is {schema.label!r}, and the options say {layout.label!r}")
+        require(rest == set(schema.features), "the columns that drop leaves are not numbers, categories and texts")
+        require(rest & set(layout.text) == set(schema.texts), "texts are not those that the options name")
+        categories = rest & set(layout.category) - set(layout.text)
+        require(categories <= set(schema.categories), "categories are not those that the options name")
+        width = layout.hash_width or schema.hash_width
+        require(schema.hash_width in (0, width), f"hash_width is {schema.hash_width}, and the options say {width}")
+    else:
+        stated = layout.max_features or schema.width
+        require(schema.width == stated, f"width is {schema.width}, and the options say {stated}")
+        require(schema.zero_based == layout.zero_based, "zero_based is not what the options say")
+    whole = schema.label_kind == "string" or all(is_whole(label) for label in options.classes)
+    same = whole and as_labels(options.classes, schema.label_kind) == schema.classes
+    require(same, "classes of the schema are not those that the options declare")
+
+
+def _check_lengths(contents: Contents, course: Course, counters: Counters) -> None:
+    """Hold the lengths of the outputs against what was to be written."""
+    out, dead = (course.lengths[name] for name in OUTPUTS)
+    contents.require(out == 0 or course.options.out != "", f"lengths, out is {out}, and there is no output")
+    contents.require(dead == 0 or counters.dead > 0, f"lengths, dead_letters is {dead}, and there is no dead letter")
+
+
+def _check_history(contents: Contents, history: History, counters: Counters) -> None:
+    """Hold the history against the counters."""
+    for name in ("rows", "scored", "correct", "dead"):
+        mine, theirs = getattr(history, name), getattr(counters, name)
+        contents.require(mine == theirs, f"counters, {name} is {theirs}, and the history has {mine}")
+    classes = history.class_table()
+    for name in ("rows", "scored", "correct"):
+        mine, theirs = int(getattr(classes, name).sum()), getattr(counters, name)
+        contents.require(mine == theirs, f"history, class_counts has {mine} {name} in all, and counters say {theirs}")
+    recent = int(classes.recent_scored.sum()), int(classes.recent_correct.sum())
+    contents.require(recent == history.recent(), f"history, recent has {recent} of the classes, not {history.recent()}")
+    numbers = history.points().row_numbers
+    ascend = not len(numbers) or (numbers[0] >= 1 and numbers[-1] <= counters.rows and (np.diff(numbers) > 0).all())
+    contents.require(bool(ascend), "history, point_facts has row numbers that are not those of rows, in order")
+
+
+def _check_model(contents: Contents, model: Any, state: StreamState) -> None:
+    """Hold the stream against its model."""
+    if not state.counters.rows:
+        return
+    width, schema = getattr(model, "n_features_in_", None), state.schema
+    contents.require(width == schema.width, f"schema, width is {schema.width}, and the model has {width} features")
+    labels = getattr(model, "classes_", np.empty(0)).tolist()
+    texts = {isinstance(label, str) for label in labels}
+    fits = texts <= {schema.label_kind == "string"}
+    contents.require(fits, f"schema, label_kind is {schema.label_kind}, and the classes of the model are not")

@@ -1,0 +1,355 @@
+"""Predictor: everything a fitted subspace answers with, frozen; and the one function that makes it from statistics.
+
+    statistics ─┬→ choice of the parameter, by rows held back ─┐
+                └→ solve(criterion) → directions → head ───────┴→ Predictor
+
+Estimators keep statistics and the last predictor. A stream predicts with one that may be older than its statistics, a
+file holds it beside them, so that a loaded model answers at once and a resumed stream predicts the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from kampong._runtime.compute import project
+from kampong.checkpoint.contents import record_from
+from kampong.data.labels import labels_from, labels_state
+from kampong.statistics.sampling import first_keys, row_keys, stands_for
+from kampong.statistics.scatter import WIDEST, ClassScatter
+from kampong.subspace.choice import Choice, choose_parameter
+from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
+from kampong.subspace.heads import Head, Inside, build_head
+from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._runtime.compute import Float, Rows
+    from kampong.checkpoint.contents import Contents
+    from kampong.statistics.means import ClassMeans
+    from kampong.subspace.solvers.base import Krylov
+
+HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
+"""Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
+
+
+class RowsInHand(NamedTuple):
+    """The rows of a fit, for what the statistics do not hold."""
+
+    X: Rows
+    y: Any
+    weights: Float | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an estimator asks for: with statistics, all that a predictor follows from.
+
+    Attributes
+    ----------
+    criterion : type of Criterion
+        What is maximised.
+    value : float or None
+        Its parameter; None has it chosen by rows held back.
+    n_components : int or None
+        How many directions; None keeps those that raise the criterion.
+    solver, head : str
+        Names in their registries, or "auto".
+    head_ridge : float or None
+        The ridge of the head's covariance; None for the criterion's own.
+    spell : callable
+        Given a value of the parameter, returns how a user writes it.
+    space : str
+        What the columns of the statistics are called in messages.
+    signs_by_means : bool
+        Whether the sign of a direction follows from the class means, where its entries have no order of their own.
+    """
+
+    criterion: type[Criterion]
+    value: float | None
+    n_components: int | None
+    solver: str
+    head: str
+    head_ridge: float | None
+    spell: Callable[[float], str]
+    space: str = "features"
+    signs_by_means: bool = False
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Directions and head of one state of the statistics, frozen.
+
+    Attributes
+    ----------
+    classes : array of shape (K,)
+        The labels, sorted.
+    mean : array of shape (d,)
+        The mean of all rows, which is taken off before the projection.
+    components : array of shape (p, d)
+        The directions, best first; zeros past those that the classes so far allow.
+    eigenvalues : array of shape (p,)
+        What each direction adds to the criterion.
+    centres : array of shape (K, p)
+        The class means in the subspace.
+    head : Head
+        What predicts there.
+    criterion : Criterion
+        What the directions maximise, with the parameter in use.
+    choice : Choice or None
+        How that parameter was chosen.
+    n_rows : int
+        Rows learnt when it was made.
+    solver : str
+        Who found the directions.
+    n_steps : int
+        Products with S_w taken by an iterative solver.
+    total : float
+        The sum of all positive eigenvalues.
+    remark : str
+        What a user should know of the directions, "" where they are what was asked for.
+    """
+
+    classes: np.ndarray
+    mean: Float
+    components: Float
+    eigenvalues: Float
+    centres: Float
+    head: Head
+    criterion: Criterion
+    choice: Choice | None
+    n_rows: int
+    solver: str
+    n_steps: int
+    total: float
+    remark: str
+
+    def points(self, X: Rows) -> Float:
+        """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
+        return project(X, self.components, self.mean)
+
+    def scores(self, X: Rows) -> Float:
+        """Return one score a class for each row."""
+        return self.head.scores(self.points(X))
+
+    def labels(self, points: Float) -> np.ndarray:
+        """Return the class of each point of the subspace, or the indicator matrix of its probable labels."""
+        scores = self.head.scores(points)
+        if self.head.multilabel:
+            return (scores > 0).astype(np.int64)
+        labels: np.ndarray = self.classes[np.argmax(scores, axis=1)]
+        return labels
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""
+        plain = ("mean", "components", "eigenvalues", "centres", "n_rows", "solver", "n_steps", "total", "remark")
+        state = {name: getattr(self, name) for name in plain}
+        state |= {"classes": labels_state(self.classes), "head": self.head.to_state()}
+        state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
+        return state if self.choice is None else {**state, "choice": vars(self.choice)}
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the predictor that `to_state` wrote, each value checked against the others.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width of the rows.
+
+        Returns
+        -------
+        Predictor
+            It answers with the same bits.
+        """
+        values = cls._read(contents, n_features)
+        contents.finish()
+        return cls(**values)
+
+    @classmethod
+    def _read(cls, contents: Contents, n_features: int) -> dict[str, Any]:
+        classes = labels_from(contents.part("classes"))
+        components = contents.array("components", np.float64, (None, n_features))
+        K, p = len(classes), len(components)
+        if K < 2 or p < 1 or not np.array_equal(np.unique(classes), classes):
+            contents.refuse(f"{p} directions and {K} classes are too few, or the classes are not in order")
+        criterion = contents.part("criterion")
+        kind = CRITERIA[criterion.word("name", tuple(CRITERIA))]
+        value = criterion.number("value")
+        criterion.finish()
+        choice = None
+        if "choice" in contents:
+            part = contents.part("choice")
+            choice = record_from(part, Choice, (), values=(None,), accuracies=(None,), log_losses=(None,))
+            if not choice.is_consistent():
+                part.refuse("its curves differ in length, or the best is none of them")
+        return {
+            "classes": classes,
+            "mean": contents.array("mean", np.float64, (n_features,)),
+            "components": components,
+            "eigenvalues": contents.array("eigenvalues", np.float64, (p,)),
+            "centres": contents.array("centres", np.float64, (K, p)),
+            "head": Head.from_state(contents.part("head"), K, p),
+            "criterion": kind.of(value),
+            "choice": choice,
+            "n_rows": contents.whole("n_rows"),
+            "solver": contents.word("solver", tuple(SOLVERS)),
+            "n_steps": contents.whole("n_steps"),
+            "total": contents.number("total"),
+            "remark": contents.text("remark"),
+        }
+
+
+def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None = None) -> Predictor:
+    """Return the predictor of statistics that have seen two classes or more; a pure function.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What is asked for.
+    statistics : ClassMeans
+        What is known of the data.
+    rows : RowsInHand, optional
+        All rows, in `fit`. Without them the statistics are those of a stream: where more directions are asked for than
+        the classes seen so far have, the others are zero until more classes come.
+
+    Returns
+    -------
+    Predictor
+        It shares no array with the statistics that they would change.
+    """
+    choice, space = _choose(recipe, statistics)
+    kind = recipe.criterion
+    value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
+    criterion = kind.of(value)
+    found, missing = _find(recipe, criterion, statistics, space, streamed=rows is None)
+    if recipe.signs_by_means:
+        found = _signed(found, statistics)
+    counts, mean = statistics.counts, statistics.mean
+    offsets = np.where(counts[:, None] > 0, statistics.means - mean, 0.0)
+    centres = offsets @ found.components.T
+    inside = Inside(
+        means=centres,
+        counts=counts,
+        covariance=_covariance(recipe, criterion, statistics, found.components, rows),
+        variance=statistics.within_trace / statistics.n_features,
+        multilabel=bool(statistics.multilabel),
+        row_mean=(statistics.row_mean - mean) @ found.components.T,
+        row_weight=statistics.row_weight,
+    )
+    return Predictor(
+        classes=statistics.classes,
+        mean=mean,
+        components=found.components,
+        eigenvalues=found.eigenvalues,
+        centres=centres,
+        head=build_head(recipe.head, inside),
+        criterion=criterion,
+        choice=choice,
+        n_rows=statistics.n_samples,
+        solver=found.solver,
+        n_steps=found.n_steps,
+        total=found.total,
+        remark=_remark(recipe, criterion, statistics, found, missing),
+    )
+
+
+def reason_of(predictor: Predictor, solver: str, n_features: int) -> str:
+    """Return why the directions were found by the solver that found them; `solver` is what was asked for."""
+    if solver == predictor.solver:
+        return f"solver={solver!r} was asked for"
+    width = f"{n_features} features, {'up to' if n_features <= WIDEST else 'past'} the {WIDEST} of a d × d scatter"
+    return SOLVERS[predictor.solver].REASON.format(width=width, steps=predictor.n_steps)
+
+
+def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Krylov | None]:
+    """Choose a parameter that is left open; return the space it was chosen in, where that is used again."""
+    if recipe.value is not None:
+        return None, None
+    return choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
+
+
+def _find(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, space: Krylov | None, *, streamed: bool
+) -> tuple[Subspace, int]:
+    """Return the directions, and how many of them are zero for want of classes."""
+    wanted = recipe.n_components
+    exist = most_directions(criterion, statistics, recipe.solver) if wanted is not None else 0
+    if wanted is None or not exist or wanted <= exist:
+        return solve(criterion, statistics, wanted, solver=recipe.solver, space=space), 0
+    if not streamed:
+        seen = int(np.count_nonzero(statistics.counts))
+        if criterion.most_directions(seen, statistics.n_features) < wanted:
+            raise ValueError(
+                f"n_components={wanted}, but {seen} classes have at most K − 1 = {seen - 1} directions. Ask for at "
+                f"most {exist}, or give None for all of them."
+            )
+        return solve(criterion, statistics, wanted, solver=recipe.solver, space=space), 0  # which says why not
+    found = solve(criterion, statistics, exist, solver=recipe.solver, space=space)
+    missing = wanted - len(found.components)
+    components = np.concatenate([found.components, np.zeros((missing, statistics.n_features))])
+    eigenvalues = np.append(found.eigenvalues, np.zeros(missing))
+    return replace(found, components=components, eigenvalues=eigenvalues), missing
+
+
+def _signed(found: Subspace, statistics: ClassMeans) -> Subspace:
+    """Flip each direction so that the first class that is far from the mean has a positive coordinate."""
+    means = statistics.between_factor() @ found.components.T
+    # the first one that is far: the farthest of two equal classes is a matter of rounding
+    first = np.argmax(np.abs(means) > 0.5 * np.abs(means).max(axis=0), axis=0)
+    signs = np.where(means[first, np.arange(len(first))] < 0, -1.0, 1.0)
+    return replace(found, components=found.components * signs[:, None])
+
+
+def _covariance(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, components: Float, rows: RowsInHand | None
+) -> Float | None:
+    """Return W S_w Wᵀ, ridge included, where it is known."""
+    if statistics.holds_within:
+        covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
+    elif rows is not None:
+        covariance = _measured(rows, components, statistics.mean)
+    else:
+        return None
+    ridge = criterion.head_ridge if recipe.head_ridge is None else recipe.head_ridge
+    scaled = math.sqrt(ridge) * components  # a faded column has a huge entry: no squares of it
+    covariance += scaled @ scaled.T
+    return (covariance + covariance.T) / 2
+
+
+def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:
+    """Return W S_w Wᵀ from rows in hand: all of them, or a large sample."""
+    X, y, weights = rows
+    n, enough = X.shape[0], max(HEAD_ROWS, HEAD_ROWS_PER_DIRECTION * len(components))
+    chosen = None
+    if n > enough:
+        own = np.ones(n) if weights is None else weights
+        chosen, threshold = first_keys(row_keys(np.arange(1, n + 1), own, seed=0), enough)
+        chosen = np.sort(chosen)
+        y, weights = y[chosen], stands_for(own[chosen], np.log(own[chosen]), threshold)
+    points = project(X, components, mean, chosen)
+    return ClassScatter(points.shape[1]).update(points, y, weights).within_scatter()
+
+
+def _remark(recipe: Recipe, criterion: Criterion, statistics: ClassMeans, found: Subspace, missing: int) -> str:
+    kept = len(found.components) - missing
+    figures = Directions(found.eigenvalues, np.empty((0, 0)), found.total, found.n_positive, found.n_dropped)
+    width = f"{statistics.n_features} {recipe.space}"
+
+    def best_ratio() -> float:
+        return float(solve(FisherCriterion(0.0), statistics, 1).eigenvalues[0])
+
+    texts = [criterion.remark(kept, figures, width, best_ratio, recipe.spell)]
+    if missing:
+        seen = int(np.count_nonzero(statistics.counts))
+        texts.append(
+            f"{seen} classes have been seen so far, which have {kept} of the {kept + missing} directions asked for; "
+            "the others are zero until more classes come."
+        )
+    return " ".join(text for text in texts if text)
