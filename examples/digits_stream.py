@@ -1,7 +1,7 @@
-"""The main job in one page: a labelled stream comes in batches, and a subspace is kept current.
+"""The main use on one page: a labelled stream comes in batches, and a subspace is kept up to date.
 
-Each batch is first predicted with what was learnt before it (prequential accuracy: no row is tested after it was
-learnt), then learnt. Run it with `python examples/digits_stream.py [folder]`.
+Each batch is first predicted from the batches before it, then learnt. So no row is tested after it was learnt
+(prequential accuracy). Run it with `python examples/digits_stream.py [folder]`.
 """
 
 import sys

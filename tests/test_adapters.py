@@ -12,7 +12,7 @@ from kampong.adapters.scikit_learn import export
 @pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
 @pytest.mark.parametrize(
-    "model", [FisherDiscriminant(), MarginSubspace(1, epsilon=0.1), InterClassScatter(head="nearest_mean")]
+    "model", [FisherDiscriminant(ridge=0.1), MarginSubspace(1, epsilon=0.1), InterClassScatter(head="nearest_mean")]
 )
 def test_scikit_learn_answers_the_same(model, load):
     X, y = load(return_X_y=True)
@@ -21,6 +21,13 @@ def test_scikit_learn_answers_the_same(model, load):
     plain = export(model)
     np.testing.assert_array_equal(plain.predict(X), model.predict(X))
     np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X)[:, :-1], atol=1e-9)
+
+
+def test_a_calibrated_head_predicts_the_same():
+    X, y = load_wine(return_X_y=True)
+    for head in ("gaussian", "logistic"):
+        model = FisherDiscriminant(head=head).fit(X, y)
+        np.testing.assert_array_equal(export(model).predict(X), model.predict(X))
 
 
 def test_names_come_along():
@@ -36,5 +43,6 @@ def test_what_is_not_linear_is_named():
         KernelFisherDiscriminant(landmarks=9).fit(X, y),
         FisherDiscriminant().fit(X, np.eye(3, dtype=int)[y]),
     ):
-        with pytest.raises(TypeError, match=r"cannot be one set of weights. It takes a fitted linear estimator"):
+        needed = r"cannot be written as one set of weights. export takes a fitted linear estimator"
+        with pytest.raises(TypeError, match=needed):
             export(model)

@@ -36,6 +36,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("drift", 400, "keep all"),
         ("smo", 4, "MaxMinOver"),
         ("loading", 50, "the first predict of a loaded model"),
+        ("defaults", 50, "text: micro"),
         ("crossings", 10, "KernelFisherDiscriminant.partial_fit"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),

@@ -297,7 +297,7 @@ def test_a_stream_that_begins_with_one_class():
 @pytest.mark.parametrize("Classifier", [*BOTH, CoreVectorClassifier])
 def test_bad_input(Classifier):
     X, y = overlapping(0, 60)
-    with pytest.raises(ValueError, match="y holds one class only"):
+    with pytest.raises(ValueError, match="y holds only one class"):
         Classifier().fit(X, np.zeros(60))
     with pytest.raises(ValueError, match="square matrix"):
         Classifier(kernel="precomputed").fit(X, y)

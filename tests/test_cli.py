@@ -193,7 +193,7 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, number):
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
-    assert b"stopped; the same command goes on" in errors
+    assert b"stopped; start the same command to go on" in errors
     done = command(*arguments, input=data, text=False)
     assert b"3,000 rows" in done.stderr
     learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind", out=str(tmp_path / "p.csv"))

@@ -89,7 +89,7 @@ def test_a_sample_of_a_stream_does_not_depend_on_its_batches(seed, parts):
 
 def test_bad_input():
     X, y = problem()
-    with pytest.raises(ValueError, match="y holds one class only"):
+    with pytest.raises(ValueError, match="y holds only one class"):
         MaximumMarginDiscriminant().fit(X, np.zeros(len(X)))
     for parameters in (
         {"n_components_per_class": 0},

@@ -112,14 +112,15 @@ def test_it_can_be_fitted_chosen_merged_and_saved(solver, tmp_path):
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = CriterionSubspace(2, criterion="total margin", solver=solver).fit(X, y)
-    assert model.parameter_ in TotalMargin.grid(None)
-    assert model.choice_.accuracies.max() > 0.9
+    assert 0 <= model.parameter_ <= 0.9
+    assert model.choice_.losses.min() < 0.1
+    assert model.score(X, y) > 0.9
     other = MarginSubspace(2, epsilon=model.parameter_ / (1 - model.parameter_)).fit(X, y)
-    assert largest_angle(model.components_, other.components_) < (1e-6 if solver == "auto" else 0.05)
+    assert largest_angle(model.components_, other.components_) < (1e-6 if solver == "auto" else 0.3)
     model.save(tmp_path / "model")
     loaded = kampong.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert loaded.choice_.best == model.choice_.best
+    assert loaded.choice_.value == model.choice_.value
     if solver == "auto":
         halves = [CriterionSubspace(2, criterion="total margin", parameter=0.1).fit(X[i::2], y[i::2]) for i in (0, 1)]
         whole = CriterionSubspace(2, criterion="total margin", parameter=0.1).fit(X, y)

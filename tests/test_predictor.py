@@ -162,10 +162,10 @@ def test_a_frozen_predictor_stays_while_its_model_learns():
     X, y = load_digits(return_X_y=True)
     model = FisherDiscriminant(ridge="rule").partial_fit(X[:600], y[:600])
     frozen = model.freeze()
-    points, labels = frozen.points(X), frozen.labels(frozen.points(X))
+    points, labels = frozen.answers(X)
     model.partial_fit(X[600:], y[600:]).predict(X)
     np.testing.assert_array_equal(frozen.points(X), points)
-    np.testing.assert_array_equal(frozen.labels(points), labels)
+    np.testing.assert_array_equal(frozen.answers(X)[1], labels)
     assert frozen.n_rows == 600
     assert model.freeze().n_rows == len(X)
     assert model.freeze() is model.freeze()

@@ -299,7 +299,7 @@ def test_decay_to_nothing_forgets_and_very_long_decay_overflows_nothing():
     state = ClassReservoir(5, budget=3000).update(X, y)
     state.decay(0.0)
     assert (state.n_kept, state.full) == (0, False)
-    with pytest.raises(ValueError, match="seen 60 rows, and the 0 kept within its budget of 3000 bytes weigh"):
+    with pytest.raises(ValueError, match="seen 60 rows, and the 0 kept within its budget of 3000 bytes have no weight"):
         state.within_times(np.eye(5))
     state.update(X[:8], y[:8])
     scatter = ClassScatter(5).update(X[:8], y[:8])

@@ -61,7 +61,7 @@ def test_a_refused_batch_leaves_no_trace(budget):
         (X, y.astype(str), None, "a string, beside labels such as"),
         (X, y, -np.ones(50), "negative weight"),
         (X[:, :4], y, None, "4 features, but 5"),
-        (X, np.eye(3)[y], None, "y changed its form"),
+        (X, np.eye(3)[y], None, "the form of y changed"),
     ]:
         with pytest.raises(ValueError, match=match):
             state.update(broken, labels, weights, decay=0.5)
@@ -116,5 +116,5 @@ def test_a_budget_too_small_for_any_row_says_so():
     X, y = problem(1)
     state = ClassReservoir(5, budget=100).update(X, y)
     assert (state.n_kept, state.full, state.nbytes) == (0, True, 0)
-    with pytest.raises(ValueError, match=r"budget of 100 bytes weigh nothing: .* Give it rows, or a larger budget"):
+    with pytest.raises(ValueError, match=r"budget of 100 bytes have no weight: .* Give it rows, or a larger budget"):
         state.within_times(np.eye(5))

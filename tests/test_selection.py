@@ -1,4 +1,4 @@
-"""Parameters chosen by accuracy: rows held back are as if they had never come, and the curve is the naive one."""
+"""Parameters and heads chosen by rows held back: as if those had never come, and smoothly."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from kampong import FisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
 from kampong._runtime.compute import row_marks
+from kampong.datasets import sparse_text, waveform
 from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows
-from kampong.subspace.choice import JUDGES, _folds
 from kampong.subspace.criteria import EPSILONS
+from kampong.subspace.heads.fitting import Judged, badness, calibrated, fit_calibration, fit_weights, least_point
+from kampong.subspace.heads.quadratic import ClassShapes
+from kampong.subspace.leave_one_out import DECADES, LeaveOneOut
 from problems import problem, sparse_rows
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
@@ -52,44 +55,136 @@ def test_rows_held_back_are_rows_that_never_came(kind, several, seed, is_sparse)
     block = rng.normal(size=(X.shape[1], 3))
     scale = np.abs(X).max() ** 2
     np.testing.assert_allclose(held.within_times(block), expected.within_times(block), atol=1e-9 * scale)
+    diagonal = np.diag(expected.within_times(np.eye(X.shape[1])))
+    np.testing.assert_allclose(expected.within_variances(), diagonal, atol=1e-9 * scale)
+    np.testing.assert_allclose(held.within_variances(), diagonal, atol=1e-9 * scale)
     if several:
         np.testing.assert_allclose(held.row_mean, expected.row_mean, atol=1e-9 * np.abs(X).max())
         assert held.row_weight == pytest.approx(expected.row_weight)
 
 
-@quiet
-@pytest.mark.parametrize("loader", [load_wine, load_breast_cancer])
-@pytest.mark.parametrize("head", ["gaussian", "nearest_mean"])
-@pytest.mark.parametrize("parameter", ["ridge", "epsilon"])
-def test_the_curve_is_cross_validation(loader, head, parameter):
-    X, y = loader(return_X_y=True)
-    make = FisherDiscriminant(head=head) if parameter == "ridge" else MarginSubspace(len(set(y)) - 1, head=head)
-    model = clone(make).set_params(**{parameter: "auto"}).fit(X, y)
-    choice = model.choice_
-    folds = _folds(model._statistics.sample(JUDGES), float(len(X)))
-    assert sorted(len(fold) for fold in folds)[0] > 10
-    assert choice.n_rows == len(X)
-    rows = model._statistics.sample(JUDGES).rows
-    for value, accuracy in list(zip(choice.values, choice.accuracies, strict=True))[
-        :: 4 if parameter == "ridge" else 3
-    ]:
-        hits = 0.0
-        for fold in folds:
-            held = np.array([int(np.flatnonzero((row == X).all(axis=1))[0]) for row in rows[fold]])
-            train = np.setdiff1d(np.arange(len(X)), held)
-            fixed = clone(make).set_params(**{parameter: value}).fit(X[train], y[train])
-            hits += fixed.score(X[held], y[held]) * len(held)
-        assert accuracy == pytest.approx(hits / len(X), abs=1.5 / len(X))  # a row on the border may fall either way
+# Rows left out one by one, in closed form.
+
+
+def left_out_by_hand(X, y, weights, row, ridge):
+    """Fit without one unit of a row; return its products with the class means, their squares, and the regression."""
+    weights = weights.astype(float).copy()
+    full = weights @ X / weights.sum()
+    weights[row] -= min(weights[row], 1.0)
+    total, classes = weights.sum(), np.unique(y)
+    means = np.array([weights[y == k] @ X[y == k] / weights[y == k].sum() for k in classes])
+    centred = (X - means[np.searchsorted(classes, y)]) * np.sqrt(weights)[:, None]
+    ridge = ridge * (total + 1.0) / total  # a ridge that counts as a sum over rows keeps its size
+    inverse = np.linalg.inv(centred.T @ centred / total + ridge * np.eye(X.shape[1]))
+    return (X[row] - full) @ inverse @ (means - full).T, np.einsum("kd,de,ke->k", means - full, inverse, means - full)
+
+
+@given(seed=st.integers(0, 10**6), weighted=st.booleans())
+def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted):
+    X, y = problem(seed, classes=3, rows=30, features=4)
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 3, 30) if weighted else np.ones(30, dtype=int)
+    rows = LeaveOneOut(SampledScatter(4).update(X, y, weights))
+    ridge = 0.3 * rows.usual * 10.0 ** rng.uniform(-1, 3)
+    parts = rows.parts(ridge)
+    sample = SampledScatter(4).update(X, y, weights).sample()
+    for place in rows.judges[:8]:
+        row = int(np.flatnonzero((sample.rows[place] == X).all(axis=1))[0])
+        products, squares = left_out_by_hand(X, y, weights, row, ridge)
+        scale = np.abs(products).max() + np.abs(squares).max()
+        np.testing.assert_allclose(parts.products[place], products, atol=1e-7 * scale)
+        np.testing.assert_allclose(parts.squares[place], squares, atol=1e-7 * scale)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_regression_left_out_is_least_squares_without_the_row(seed):
+    X, y = problem(seed, classes=3, rows=25, features=3)
+    rows = LeaveOneOut(SampledScatter(3).update(X, y))
+    ridge = rows.usual * 3.0
+    parts, sample = rows.parts(ridge), SampledScatter(3).update(X, y).sample()
+    centred = np.hstack([X - X.mean(axis=0), np.ones((25, 1))])
+    pull = np.diag([ridge * 25] * 3 + [0.0])
+    targets = np.eye(3)[y]
+    for place in range(0, 25, 4):
+        row = int(np.flatnonzero((sample.rows[place] == X).all(axis=1))[0])
+        kept = np.arange(25) != row
+        theta = np.linalg.solve(centred[kept].T @ centred[kept] + pull, centred[kept].T @ targets[kept])
+        np.testing.assert_allclose(parts.regression[place], centred[row] @ theta, atol=1e-8)
+
+
+@given(seed=st.integers(0, 10**6), shrinkage=st.sampled_from([1.0, 20.0, 500.0]))
+def test_a_class_shape_left_out_is_one_without_the_row(seed, shrinkage):
+    points, codes = problem(seed, classes=3, rows=40, features=3)
+    own, lift = np.ones(40), 0.1 * np.eye(3)
+    logs = np.log(np.bincount(codes) / 40)
+    shapes = ClassShapes(points, codes, own, 3, lift)
+    found = shapes.left_out(points, Judged(codes, own), own, np.array([shrinkage]), logs)[:, :, 0]
+    for row in range(0, 40, 7):
+        for k in range(3):
+            mine = points[(codes == k) & (np.arange(40) != row)]
+            if len(mine) < 2:
+                continue
+            n, mean = len(mine), mine.mean(axis=0)
+            # what the ridge adds belongs to all rows of the class, the one that leaves included
+            before = int((codes == k).sum())
+            shape = (mine - mean).T @ (mine - mean) + before * lift + shrinkage * np.eye(3)
+            covariance = shape / (n + shrinkage)
+            away = points[row] - mean
+            score = -0.5 * (away @ np.linalg.solve(covariance, away) + np.linalg.slogdet(covariance)[1]) + logs[k]
+            assert found[row, k] == pytest.approx(score, rel=1e-6, abs=1e-6)
+
+
+def test_the_curve_has_its_least_point_between_nodes():
+    nodes = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    assert least_point(nodes, (nodes - 0.3) ** 2) == pytest.approx(0.3, abs=1e-12)
+    assert least_point(nodes, nodes) == -2.0
+
+
+def test_weights_are_those_of_the_least_loss_and_never_negative():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, 500)
+    good, noise = rng.normal(size=(500, 4)), rng.normal(size=(500, 4))
+    good[np.arange(500), codes] += 1.5
+    judged = Judged(codes, np.ones(500))
+    weights, loss = fit_weights(np.stack([good, noise, -good]), judged, np.array([0.3, 0.0, 0.0]))
+    assert weights.min() >= 0
+    assert weights[2] == 0
+    for b in (0.9, 1.1):
+        other = (b * weights[0]) * good + weights[1] * noise
+        worse = -np.mean(other[np.arange(500), codes] - np.log(np.exp(other).sum(axis=1)))
+        assert worse > loss
+
+
+def test_a_calibration_never_changes_what_is_most_probable():
+    rng = np.random.default_rng(1)
+    scores = 30 * rng.normal(size=(400, 3))
+    codes = np.where(rng.random(400) < 0.6, scores.argmax(axis=1), rng.integers(0, 3, 400))
+    judged = Judged(codes, np.ones(400))
+    sharpness, tail = fit_calibration(scores, judged)
+    logs = calibrated(scores, sharpness, tail)
+    np.testing.assert_array_equal(logs.argmax(axis=1), scores.argmax(axis=1))
+    np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)
+    sure = -np.mean(calibrated(scores, 1.0, 0.0)[np.arange(400), codes])
+    assert -np.mean(logs[np.arange(400), codes]) < 0.2 * sure
+    assert badness(scores, judged, sharpness, tail) < badness(scores, judged)
+
+
+# What is chosen.
 
 
 @quiet
 def test_what_was_chosen_is_what_is_used():
     X, y = load_digits(return_X_y=True)
-    ridge = FisherDiscriminant().fit(X, y)
-    assert ridge.ridge_ == ridge.choice_.value == ridge.choice_.values[ridge.choice_.best]
-    fixed = FisherDiscriminant(ridge=ridge.ridge_).fit(X, y)
-    np.testing.assert_allclose(ridge.components_, fixed.components_, atol=1e-10)
+    model = FisherDiscriminant().fit(X, y)
+    choice = model.choice_
+    assert model.ridge_ == choice.value
+    assert len(choice.values) == len(choice.losses) == len(DECADES)
+    assert model.head_ in choice.heads
+    assert choice.heads[model.head_] <= min(choice.heads.values()) + 0.002
+    fixed = FisherDiscriminant(ridge=model.ridge_).fit(X, y)
+    np.testing.assert_allclose(model.components_, fixed.components_, atol=1e-10)
     assert fixed.choice_ is None
+    assert fixed.head_ == "gaussian"
     epsilon = MarginSubspace(epsilon="auto").fit(X, y)
     kampong = SupervisedKampongMeasure(a="auto").fit(X, y)
     np.testing.assert_array_equal(epsilon.choice_.values, EPSILONS)
@@ -98,11 +193,10 @@ def test_what_was_chosen_is_what_is_used():
 
 
 @quiet
-@pytest.mark.parametrize("model", [FisherDiscriminant(), MarginSubspace(epsilon="auto")])
+@pytest.mark.parametrize("model", [FisherDiscriminant(head="gaussian"), MarginSubspace(epsilon="auto")])
 def test_near_the_best_of_the_grid(model):
     X, y = load_digits(return_X_y=True)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(X))
+    order = np.random.default_rng(0).permutation(len(X))
     train, test = order[:900], order[900:]
     chosen = clone(model).fit(X[train], y[train])
     name = "ridge" if isinstance(model, FisherDiscriminant) else "epsilon"
@@ -110,8 +204,133 @@ def test_near_the_best_of_the_grid(model):
         clone(model).set_params(**{name: value}).fit(X[train], y[train]).score(X[test], y[test])
         for value in chosen.choice_.values
     ]
-    assert max(scores) - min(scores) > 0.03  # the choice matters
-    assert chosen.score(X[test], y[test]) > max(scores) - 0.015
+    assert chosen.score(X[test], y[test]) > max(scores) - 0.02
+
+
+HEADS = ("gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture")
+
+
+@quiet
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_every_head_can_be_asked_for(head, streamed, tmp_path):
+    import kampong
+
+    X, y = load_digits(return_X_y=True)
+    model = FisherDiscriminant(head=head)
+    if streamed:
+        for start in range(0, 1200, 300):
+            model.partial_fit(X[start : start + 300], y[start : start + 300])
+    else:
+        model.fit(X[:1200], y[:1200])
+    assert model.head_ == head
+    assert model.score(X[1200:], y[1200:]) > 0.88
+    chances = model.predict_proba(X[1200:])
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X[1200:]))
+    loss = -np.mean(np.log(chances[np.arange(len(chances)), y[1200:]]))
+    assert loss < 0.6
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(kampong.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    halves = [FisherDiscriminant(head=head, random_state=s).fit(X[s:1200:2], y[s:1200:2]) for s in (0, 1)]
+    merged = halves[0].merge(halves[1])
+    assert (merged.predict(X[1200:]) == model.predict(X[1200:])).mean() > 0.97
+
+
+@quiet
+def test_heads_from_a_sample_need_one():
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(ValueError, match=r"head='quadratic' is trained on a sample of rows .* Use ridge='auto'"):
+        FisherDiscriminant(ridge=0.1, head="quadratic").fit(X, y)
+    sampled = MarginSubspace(2, epsilon="auto", head="logistic").fit(X, y)
+    assert sampled.head_ == "logistic"
+    with pytest.raises(ValueError, match="head='cosine' needs one label a row"):
+        FisherDiscriminant(ridge=0.1, head="cosine").fit(X, np.eye(3, dtype=int)[y])
+
+
+@quiet
+def test_curved_classes_get_a_curved_head():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    X = rng.normal(size=(4000, 6)) * np.where(y == 1, 3.0, 1.0)[:, None] + 0.3 * y[:, None]
+    model = FisherDiscriminant().fit(X[:2000], y[:2000])
+    assert model.head_ in ("quadratic", "mixture")
+    plain = FisherDiscriminant(head="gaussian").fit(X[:2000], y[:2000])
+    assert model.score(X[2000:], y[2000:]) > plain.score(X[2000:], y[2000:]) + 0.15
+
+
+# Smoothness: no last bit decides.
+
+
+def text():
+    return sparse_text(1500, 9000, 30, n_classes=4, random_state=0)
+
+
+SETS = {
+    "iris": lambda: load_iris(return_X_y=True),
+    "wine": lambda: load_wine(return_X_y=True),
+    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "digits": lambda: load_digits(return_X_y=True),
+    "waveform": lambda: waveform(800, random_state=0),
+    "gauss": lambda: problem(5, classes=4, rows=300, features=8),
+    "sparse digits": lambda: (sparse.csr_array(load_digits().data), load_digits().target),
+    "text": text,
+}
+
+
+@quiet
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_choice_is_a_smooth_function_of_the_rows(name, streamed):
+    X, y = SETS[name]()
+    rng = np.random.default_rng(0)
+
+    def fitted(rows):
+        if not streamed:
+            return FisherDiscriminant().fit(rows, y)
+        model = FisherDiscriminant()
+        for part in np.array_split(np.arange(len(y)), 3):
+            model.partial_fit(rows[part], y[part], classes=np.unique(y))
+        return model
+
+    first = fitted(X)
+    expected = first.predict_proba(X)
+    for _ in range(20 if name in ("iris", "wine", "gauss") else 4):
+        moved = X.copy()
+        values = moved.data if sparse.issparse(moved) else moved
+        values *= 1 + 1e-12 * rng.uniform(-1, 1, values.shape)
+        other = fitted(moved)
+        assert other.ridge_ == pytest.approx(first.ridge_, rel=1e-6)
+        assert other.head_ == first.head_
+        np.testing.assert_allclose(other.predict_proba(X), expected, atol=1e-6)
+
+
+@quiet
+@pytest.mark.parametrize("epsilon", ["epsilon", "a"])
+def test_the_margin_is_chosen_smoothly_too(epsilon):
+    X, y = load_wine(return_X_y=True)
+    X = X / X.std(axis=0)
+    make = MarginSubspace(2, epsilon="auto") if epsilon == "epsilon" else SupervisedKampongMeasure(2, a="auto")
+    first, rng = clone(make).fit(X, y), np.random.default_rng(0)
+    for _ in range(5):
+        other = clone(make).fit(X * (1 + 1e-12 * rng.uniform(-1, 1, X.shape)), y)
+        assert other.epsilon_ == pytest.approx(first.epsilon_, rel=1e-6, abs=1e-9)
+
+
+@quiet
+def test_while_everything_fits_a_wide_stream_chooses_as_a_fit():
+    X, y = sparse_text(6000, 10_000, 40, n_classes=4, random_state=0)
+    whole, streamed = FisherDiscriminant().fit(X, y), FisherDiscriminant()
+    for start in range(0, 6000, 700):
+        streamed.partial_fit(X[start : start + 700], y[start : start + 700])
+    assert (whole.solver_, streamed.solver_) == ("resolvent", "reservoir")
+    assert streamed.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+    assert streamed.head_ == whole.head_
+    np.testing.assert_allclose(streamed.eigenvalues_, whole.eigenvalues_, rtol=1e-6)
+    np.testing.assert_allclose(streamed.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+
+
+# What the sample promises.
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -127,10 +346,9 @@ def test_past_the_width_of_a_scatter_the_choice_is_honest(streaming):
     model = FisherDiscriminant()
     model = model.partial_fit(X[train], y[train]) if streaming else model.fit(X[train], y[train])
     assert model.solver_ == ("reservoir" if streaming else "resolvent")
-    truth = model.score(X[test], y[test])
-    claimed = model.choice_.accuracies[model.choice_.best]
-    assert truth < 0.95
-    assert abs(claimed - truth) < 0.06  # three standard errors of 500 rows
+    chances = model.predict_proba(X[test])
+    assert model.score(X[test], y[test]) < 0.95
+    assert abs(chances.max(axis=1).mean() - model.score(X[test], y[test])) < 0.08  # it knows how good it is
 
 
 def test_reading_leaves_no_trace_and_batches_do_not_matter():
@@ -139,10 +357,10 @@ def test_reading_leaves_no_trace_and_batches_do_not_matter():
     whole.partial_fit(X, y)
     for start in range(0, len(X), 77):
         parts.partial_fit(X[start : start + 77], y[start : start + 77])
-        if start:
+        if start > 900:
             parts.predict(X[:3])
-    assert parts.ridge_ == pytest.approx(whole.ridge_)
-    np.testing.assert_allclose(parts.choice_.accuracies, whole.choice_.accuracies, atol=2e-3)
+    assert parts.ridge_ == pytest.approx(whole.ridge_, rel=1e-8)
+    np.testing.assert_allclose(parts.choice_.losses, whole.choice_.losses, atol=1e-8)
 
 
 def test_the_sample_of_judges_is_bounded():
@@ -167,8 +385,6 @@ def test_marks_follow_the_entries_alone():
     marks = row_marks(X)
     np.testing.assert_array_equal(marks, row_marks(sparse.csr_array(X)))
     np.testing.assert_array_equal(marks[::-1], row_marks(X[::-1]))
-    np.testing.assert_array_equal(marks, row_marks(X.astype(np.float32)))
-    np.testing.assert_array_equal(marks, row_marks(np.where(X == 0, -0.0, X)))
     same = (X[:, None] == X[None]).all(axis=2)
     np.testing.assert_array_equal(same, marks[:, None] == marks[None])
 
@@ -181,6 +397,7 @@ def test_marks_follow_the_entries_alone():
         (FisherDiscriminant(ridge="best"), "ridge"),
     ],
 )
-def test_another_word_is_refused(model, text):
-    with pytest.raises((ValueError, TypeError), match=rf"{text} .*'best'.*'auto'"):
-        model.fit(np.eye(3), [0, 1, 2])
+def test_other_words_are_refused(model, text):
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(ValueError, match=rf"{type(model).__name__}: {text} must be a number"):
+        model.fit(X, y)

@@ -141,19 +141,19 @@ BAD_LIBSVM = {
     "1 99999999999999999999999:1": "above --max-features 9",
     "1 3:1 2:1": "do not ascend",
     "1 3:1 3:1": "do not ascend",
-    "1 3:": "no number",
-    "1 3:1x": "no number",
-    "1 3:nan": "no number",
+    "1 3:": "not a number",
+    "1 3:1x": "not a number",
+    "1 3:nan": "not a number",
     "1 3:1e200": "1e+100",
     "1 3": "expected index:value",
     "1 -3:1": "expected index:value",
     "1 3 :1": "expected index:value",
-    "1 3x:1": "no whole number",
+    "1 3x:1": "not a whole number",
     "1,2 3:1": "label",
     "a 3:1": "label",
-    "1.5 3:1": "1.5 is no whole number",
+    "1.5 3:1": "1.5 is not a whole number",
     "1 qid:3 3:1": "expected index:value",
-    "1 3:1\x002": "no number",
+    "1 3:1\x002": "not a number",
 }
 
 
@@ -172,9 +172,9 @@ def test_bad_libsvm_lines_say_why(tmp_path):
 BAD_CSV = {
     "1,2": "2 columns, where 3",
     "1,2,a,4": "4 columns, where 3",
-    "1,x,a": "'x', which is no number",
-    "1,0x10,a": "no number",
-    "1,1_0,a": "no number",
+    "1,x,a": "'x', which is not a number",
+    "1,0x10,a": "not a number",
+    "1,1_0,a": "not a number",
     "1,,a": "column 'y' is empty",
     "nan,2,a": "column 'x'",
     "inf,2,a": "column 'x' holds inf",
@@ -331,7 +331,7 @@ def test_a_layout_takes_lists_and_single_names():
 def test_unreadable_sources_say_so(tmp_path):
     with pytest.raises(SourceError, match="No such file"):
         Source(str(tmp_path / "absent.csv"), Layout(label="k")).open()
-    with pytest.raises(SourceError, match="stdin has no name"):
+    with pytest.raises(SourceError, match="stdin has no file name"):
         Source("-", Layout(label="k")).open()
     (tmp_path / "folder").mkdir()
     with pytest.raises(SourceError, match="no Parquet file"):

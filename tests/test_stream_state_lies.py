@@ -119,7 +119,11 @@ def lies_about_an_array(array):
                 yield f"holds {what} at {place}", changed
 
 
-FREE = ("predictor.criterion.value", "predictor.total")  # one finite number is as good as another
+FREE = (
+    "predictor.criterion.value",
+    "predictor.total",
+    "predictor.head.sharpness",
+)  # one finite number is as good as another
 ALSO_SAID = {"predictor.classes.values": "labels", "predictor.components": "eigenvalues"}
 
 

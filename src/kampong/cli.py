@@ -1,4 +1,4 @@
-"""The command `kampong`: parse, call, print. What is heavy is imported inside the commands, so that --help is quick."""
+"""The command `kampong`: parse, call, print. Slow imports are inside the commands, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXIT_CODES = """
 Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a record is
 bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be written; 130 and 143
-stopped by Ctrl-C or SIGTERM, state saved; 141 the reader of our output has gone.
+stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed.
 """
 USAGE, SOURCE, MODEL, OUTPUT, CLOSED = 2, 3, 4, 5, 141
 
@@ -37,9 +37,9 @@ SourcePath = Annotated[
     str, typer.Argument(help="A file, a folder of Parquet files, or - for stdin.", show_default=False)
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
-FORMAT = typer.Option("--format")  # `main` says which there are
+FORMAT = typer.Option("--format")  # `main` lists the formats
 Format = Annotated[str, FORMAT]
-Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without, columns are named 1, 2, …")]
+Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without one, columns are named 1, 2, …")]
 Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
 MaxFeatures = Annotated[int, typer.Option(help="The largest index of libsvm.", show_default=False)]
@@ -61,7 +61,7 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except ClosedPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more is to be flushed to the pipe at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python does not flush to the closed pipe at exit
         raise SystemExit(CLOSED) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -91,7 +91,7 @@ def _fail(error: ValueError) -> NoReturn:
     "  zcat log.jsonl.gz | kampong learn - --format jsonl --label kind --text message -m log.kampong\n\n"
     "  kampong learn rows.svm --max-features 300000 --method interclass -m rows.kampong --out rows.csv\n\n"
     "  kampong learn today.csv --follow --label state -m state.kampong --half-life 100000 --serve\n\n"
-    "Started again with the same command, a stopped or killed run goes on exactly where it was saved."
+    "To continue a stopped or killed run, start the same command again: it goes on from the last save."
 )
 def learn(
     source: SourcePath,
@@ -119,7 +119,7 @@ def learn(
     host: Annotated[str, typer.Option(help="Where to serve it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="On which port; 0 for any free one.")] = 0,
     token: Annotated[
-        str, typer.Option(help="What a visitor from another host must know.", envvar="KAMPONG_TOKEN")
+        str, typer.Option(help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN")
     ] = "",
     text: Annotated[list[str] | None, typer.Option(help="A column of text, hashed by words. May be repeated.")] = None,
     category: Annotated[list[str] | None, typer.Option(help="A column to hash as a category. May be repeated.")] = None,
@@ -136,12 +136,12 @@ def learn(
     max_classes: Annotated[int, typer.Option(help="Stop at more classes than this.")] = 1000,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end of the file.")] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="stdin cannot be replayed: a resumed run skips nothing.")
+        bool, typer.Option("--live", help="stdin cannot be replayed, so a resumed run skips nothing.")
     ] = False,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.")] = 30.0,
     dead_letters: Letters = "",
     strict: Strict = False,
-    seed: Annotated[int, typer.Option(help="For the sample of rows that wide streams keep.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sample of rows that wide streams keep.")] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -216,7 +216,7 @@ def predict(
     model: ModelFile,
     out: Out = "-",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add the probability of the class.")] = False,
-    label: Annotated[str | None, typer.Option(help="A column to ignore, where the model names none.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label column to ignore, if the model names none.")] = None,
     drop: Drop = None,
     file_format: Format = "auto",
     header: Header = True,
@@ -242,7 +242,7 @@ def project(
     source: SourcePath,
     model: ModelFile,
     out: Out = "-",
-    label: Annotated[str | None, typer.Option(help="A column to ignore, where the model names none.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label column to ignore, if the model names none.")] = None,
     drop: Drop = None,
     file_format: Format = "auto",
     header: Header = True,
@@ -372,7 +372,7 @@ def _apply(
 
 
 def _stop_on_signals() -> tuple[threading.Event, list[int]]:
-    """Let Ctrl-C and SIGTERM end the run after the batch at hand; a second one ends it at once."""
+    """Let Ctrl-C and SIGTERM end the run after the current batch; a second one ends it at once."""
     stop = threading.Event()
     received: list[int] = []
 
@@ -419,7 +419,7 @@ def _write_report(path: str, run: Run, source: str, model: str) -> None:
 
 
 def _grown(run: Run, source: str) -> str:
-    """Tell what to do where the source is longer than what was learnt."""
+    """Say what to do if the source is longer than what was learnt."""
     if source != "-" and run.place and "offset" in run.place and Path(source).stat().st_size > run.place["offset"]:
         return f"{source} may have grown since: --follow learns the rest."
     return ""
@@ -442,7 +442,7 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
         return
     score = f", accuracy {counters.accuracy:.4f} before learning" if counters.scored else ""
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
-    state = "stopped; the same command goes on" if run.stopped else "finished"
+    state = "stopped; start the same command to go on" if run.stopped else "finished"
     _say(quiet, f"{model}: {counters.rows:,} rows{score}{dead}; {state}.")
     remark = "" if run.predictor is None else run.predictor.remark
     if remark:

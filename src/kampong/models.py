@@ -1,4 +1,4 @@
-"""Every estimator of the library: whoever imports this has them all registered, so that `load` knows their files."""
+"""Imports every estimator of the library. Importing registers them, so that `load` can read their files."""
 
 from kampong.checkpoint.models import load, pack, unpack
 from kampong.kernels import (

@@ -1,1 +1,1 @@
-"""What the machine gives: threads, compiled loops, arrays, hashing, and scikit-learn's callbacks."""
+"""What all computations use: threads, compiled loops, arrays, hashing, and scikit-learn's callbacks."""

@@ -33,7 +33,7 @@ else:
 
 
 def with_callbacks(method: Method) -> Method:
-    """Have the callbacks of an estimator taken down when one of its methods ends, however it ends."""
+    """Remove the callbacks of an estimator when one of its methods ends, also on an error."""
     module = _module()
     return method if module is None else module.with_callbacks(method)
 
@@ -50,11 +50,11 @@ class FitWatcher:
     y : array
         Their labels.
     store : callable
-        Given a copy of the estimator and what its fit has found so far, it gives the copy its attributes.
+        Takes a copy of the estimator and what its fit has found so far, and sets the attributes of the copy.
     name : str
         What a round is called.
     n_rounds : int or None
-        How many there will be, where it is known.
+        How many there will be, if known.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class FitWatcher:
         Parameters
         ----------
         so_far : callable
-            Returns what the fit would end with here; called only if a callback asks for the model.
+            Returns the result if the fit ended here; called only if a callback asks for the model.
 
         Returns
         -------
         bool
-            Whether a callback asks for the end of the fit.
+            Whether a callback asks to end the fit.
         """
         if self._task is None:
             return False

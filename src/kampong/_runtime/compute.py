@@ -1,4 +1,4 @@
-"""What every room computes with: array types, compiled loops, threads, sparse products, numbers that look random."""
+"""What all packages compute with: array types, compiled loops, threads, sparse products, pseudo-random numbers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop with numba, without the interpreter lock and with its machine code kept on disk.
 
     Sums may be reordered (`reassoc`), which lets them use vector units: the pass over dense rows took 0.6 of the
-    time in a measurement of one thread. NaN and infinity still propagate. Threads are ours (`run`), not numba's: its
-    own layers abort the process when two Python threads enter them or after a fork.
+    time in a measurement of one thread. NaN and infinity still propagate. Threads are our own (`run`), because numba's
+    abort the process when two Python threads enter them or after a fork.
     """
     decorate = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
     result: Callable[P, R] = decorate(function)
@@ -68,7 +68,7 @@ def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> N
 
 @cache
 def _blas_libraries() -> Any:
-    """Find the libraries that this process has loaded, once: it takes longer than a small product."""
+    """Find the libraries that this process has loaded, only once: it takes longer than a small product."""
     controller: Any = ThreadpoolController  # it has no types
     return controller()
 
@@ -77,8 +77,8 @@ def _blas_libraries() -> Any:
 def one_blas_thread() -> Iterator[None]:
     """Let matrix products run on the thread that calls them: our threads each compute a tile.
 
-    Threads of BLAS wait for each other busily, which costs many times the work where cores are shared. The limit holds
-    for the process, from the first user that enters to the last that leaves.
+    Threads of BLAS wait for each other in busy loops, which costs many times the work where cores are shared. The limit
+    holds for the whole process, until the last thread that asked for it has left.
     """
     with _blas_lock:
         if not _blas_users:
@@ -96,7 +96,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _release_blas() -> None:
-    """Let this thread lift the limit that another one set: the last user to leave need not be the first that came."""
+    """Let this thread lift the limit that another one set: the last thread to leave may not be the one that set it."""
     controller: Any = OpenBLASController
     release = getattr(controller, "clear_controlling_thread", None)
     if release is not None:  # threadpoolctl 3.8 and later
@@ -188,7 +188,7 @@ def mix(state: Any) -> Any:
 
 
 def row_marks(X: Rows) -> np.ndarray:
-    """Return a number for each row that depends on its entries alone: not on its place, nor on how it is stored."""
+    """Return a number for each row that depends only on its entries, not on its place or on how it is stored."""
     marks = np.zeros(X.shape[0], dtype=np.uint64)
     if isinstance(X, np.ndarray):
         _mark_dense(np.ascontiguousarray(X, dtype=np.float64).view(np.uint64), marks)

@@ -14,21 +14,22 @@ __all__ = ["export"]
 
 
 def export(model: Any) -> LogisticRegression:
-    """Return a scikit-learn classifier that answers as a fitted model does.
+    """Return a scikit-learn classifier with the same answers as a fitted model.
 
-    Directions and head become one weight a feature and class: x ↦ (x − mean)·Wᵀ·Vᵀ + offsets.
+    Directions and head become one weight for each feature and class: x ↦ (x − mean)·Wᵀ·Vᵀ + offsets.
 
     Parameters
     ----------
     model : estimator
-        A fitted linear estimator whose rows have one label each and whose head is linear: "gaussian" or
-        "nearest_mean".
+        A fitted linear estimator whose rows have one label each and whose head is linear: "gaussian",
+        "nearest_mean" or "logistic".
 
     Returns
     -------
     LogisticRegression
-        With `coef_`, `intercept_`, `classes_` and `n_features_in_` set. Its `predict` and `predict_proba` are those of
-        the model, up to rounding; classes that were declared and never seen are left out.
+        With `coef_`, `intercept_`, `classes_` and `n_features_in_` set. Its `predict` is that of the model, up to
+        rounding, and so is `predict_proba` but for the tail of the calibration, which has no place in a linear model.
+        Classes that were declared and never seen are left out.
 
     Examples
     --------
@@ -43,12 +44,14 @@ def export(model: Any) -> LogisticRegression:
     frozen = model.freeze() if hasattr(model, "freeze") else None
     if type(frozen) is not Predictor or not isinstance(frozen.head, LinearHead) or frozen.head.multilabel:
         raise TypeError(
-            f"export: {type(model).__name__} cannot be one set of weights. It takes a fitted linear estimator, such as "
-            "FisherDiscriminant, with one label a row and head='gaussian' or 'nearest_mean'."
+            f"export: {type(model).__name__} cannot be written as one set of weights. export takes a fitted linear "
+            "estimator, such as FisherDiscriminant, with one label a row and head='gaussian', 'nearest_mean' or "
+            "'logistic'."
         )
     seen = np.isfinite(frozen.head.offsets)
-    weights = frozen.head.weights[seen] @ frozen.components
-    offsets = frozen.head.offsets[seen] - weights @ frozen.mean
+    linear = frozen.linear()
+    assert linear is not None
+    weights, offsets = (frozen.head.sharpness * one[seen] for one in linear)
     result: Any = LogisticRegression()
     result.classes_, result.n_features_in_ = frozen.classes[seen], weights.shape[1]
     if len(weights) == 2:

@@ -1,7 +1,7 @@
 """Saving and loading: every estimator as arrays and plain values under a digest, no pickle anywhere.
 
-`file` writes and reads one verified file, `contents` gives a state back value by value, `parts` knows what models are
-made of, `models` knows the classes. An estimator takes part by its base `Savable` and two methods that say its state.
+`file` writes and reads one verified file, `contents` reads a state back value by value, `models` saves and loads the
+registered classes. An estimator inherits from `Savable` and has two methods that write and read its state.
 """
 
 from kampong.checkpoint.contents import Contents

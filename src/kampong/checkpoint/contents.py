@@ -1,7 +1,7 @@
 """The state of a model as named values, and the strict reader that gives it back.
 
-A model says its state as one dictionary: arrays, plain values, and dictionaries of the same kind for its parts. On the
-way back it asks for each by name and says what it must be; what was not asked for is refused in the end.
+A model gives its state as one dictionary: arrays, plain values, and dictionaries of the same kind for its parts. To
+load it, the model asks for each value by name and says what it must be. A value that nobody asked for is an error.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def from_arrays(arrays: Mapping[str, np.ndarray], owner: str) -> Contents:
     except (KeyError, ValueError, TypeError, RecursionError):
         facts = None
     if not isinstance(facts, dict):
-        raise CheckpointError(f"the state of {owner} is not valid: its facts are missing or no JSON.")
+        raise CheckpointError(f"the state of {owner} is not valid: its facts are missing or are not JSON.")
     return Contents({name: array for name, array in arrays.items() if name != "facts"}, facts, owner)
 
 
 class Contents:
-    """Named values of which every one must be asked for, and be what is asked for.
+    """Named values. Each must be asked for, and must be of the kind that is asked for.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Contents:
     ) -> Any:
         """Take an array of one of some dtypes and of a shape, None for any length; all its entries in [low, high].
 
-        Where `finite` is false it may hold infinity, and with `nan` NaN too.
+        If `finite` is false it may hold infinity, and with `nan` also NaN.
         """
         array = self._take(self._arrays, name, "array")
         dtypes = [np.dtype(item) for item in (dtype if isinstance(dtype, tuple) else (dtype,))]
@@ -185,7 +185,7 @@ class Contents:
                 self.refuse(f"{name} holds something other than strings, numbers and booleans")
             values = [json.loads(line) for line in lines]
         except (ValueError, RecursionError) as error:
-            self.refuse(f"{name} is no list of values ({str(error)[:100]})")
+            self.refuse(f"{name} is not a list of values ({str(error)[:100]})")
         if any(isinstance(value, float) and not math.isfinite(value) for value in values):
             self.refuse(f"{name} holds a number that is not finite")
         return values
@@ -248,18 +248,18 @@ class Contents:
         try:
             dtype: np.dtype[Any] = np.dtype(str(value))
         except TypeError:
-            self.refuse(f"{name} is {value!r}, which is no dtype")
+            self.refuse(f"{name} is {value!r}, which is not a dtype")
         return dtype
 
     def finish(self) -> None:
-        """Refuse what nobody has asked for."""
+        """Raise an error if a value is left that nobody has asked for."""
         left = sorted((*self._arrays, *self._facts))
         if left:
             shown = ", ".join(f"{name!r:.100}" for name in left[:3])
             self.refuse(f"there {'is' if len(left) == 1 else 'are'} {len(left)} more than expected: {shown}")
 
     def require(self, truth: bool, reason: str) -> None:
-        """Refuse the state where something is not so, with what is wrong then."""
+        """Raise an error with this reason unless the condition holds."""
         if not truth:
             self.refuse(reason)
 

@@ -1,4 +1,4 @@
-"""One file of arrays and facts: written as a whole or not at all, and believed only when its digest is right.
+"""One file of arrays and facts: written as a whole or not at all, and read only if its digest is right.
 
 The file is a frame of 64 bytes and a safetensors document: what follows the frame is read by any safetensors reader.
 
@@ -9,8 +9,8 @@ The file is a frame of 64 bytes and a safetensors document: what follows the fra
     bytes 24–31  zero
     bytes 32–63  the SHA-256 digest of bytes 0–31 and of the document
 
-The frame is the same in every format to come, so damage is told from age. The document is read here and not by the
-safetensors library: that one lets a name appear twice, and needs the file in memory a second time.
+The frame stays the same in future formats, so a damaged file can be told from one of another version. The document is
+read here and not by the safetensors library, which accepts a name twice and holds the file in memory a second time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ FORMAT = 1
 FRAME = struct.Struct("<8sIIQQ32s")
 
 LARGEST_FILE = 2**36
-"""No file beyond this is looked at: 64 GiB, many times the widest scatter."""
+"""Larger files are refused: 64 GiB, many times the widest scatter."""
 
 LARGEST_HEADER = 2**20
-"""Bytes of JSON: read as Python objects they take some 25 times as much."""
+"""The most bytes of JSON: as Python objects they take about 25 times as much."""
 
 MOST_AXES = 8
 
@@ -68,7 +68,7 @@ RESTORE = "Restore a copy of the file, or start again without it."
 
 
 class CheckpointError(ValueError):
-    """A file or model that cannot be saved or loaded; the message names it and says what to do.
+    """A file or model cannot be saved or loaded; the message names it and says what to do.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class CheckpointError(ValueError):
     ...     try:
     ...         load(file.name)
     ...     except CheckpointError as error:
-    ...         "this is no checkpoint of kampong" in str(error)
+    ...         "this is not a checkpoint of kampong" in str(error)
     True
     """
 
@@ -122,7 +122,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts:
     except OSError as error:
         advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
         raise CheckpointError(
-            f"{path}: the checkpoint could not be written ({error.strerror or error}). What was there before is "
+            f"{path}: the checkpoint could not be written ({error.strerror or error}). The previous file is "
             f"still there. {advice} and save again, or save elsewhere."
         ) from error
 
@@ -173,7 +173,7 @@ def _dump(value: Any) -> str:
 
 
 def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
-    """Return a value as JSON holds it, its keys sorted; refuse what would come back as something else."""
+    """Return a value as JSON, its keys sorted; refuse a value that would be read back as something else."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
@@ -194,7 +194,7 @@ def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
 
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BufferedWriter]:
-    """Open a temporary file that takes the place of the target at the end, or vanishes on any error."""
+    """Open a temporary file that replaces the target at the end, or is removed on any error."""
     _sweep(target)
     temporary = target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -248,7 +248,7 @@ def _stem(target: Path) -> str:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what writers of this file left behind that were killed."""
+    """Remove temporary files of this target that killed processes left behind."""
     if os.name != "posix":
         return
     pattern = re.compile(re.escape(_stem(target)) + r"([0-9]{1,9})-[0-9a-f]{8}\.tmp")
@@ -288,7 +288,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         descriptor = os.open(path, flags)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise CheckpointError(f"{path}: this is no regular file. Name a checkpoint file.")
+                raise CheckpointError(f"{path}: this is not a regular file. Name a checkpoint file.")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return _Reader(str(path), file).contents()
         finally:
@@ -302,7 +302,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
 
 
 class _Reader:
-    """A file that is open, and what was said of it so far."""
+    """An open file, and what is known of it so far."""
 
     def __init__(self, path: str, file: BufferedReader) -> None:
         self.path, self.file = path, file
@@ -332,8 +332,8 @@ class _Reader:
         frame = self.file.read(FRAME.size)
         if frame[:8] != MAGIC:
             raise CheckpointError(
-                f"{self.path}: this is no checkpoint of kampong ({size} bytes that begin with {frame[:8]!r}). Name a "
-                "file that `save` has written; pickles and archives are never opened."
+                f"{self.path}: this is not a checkpoint of kampong ({size} bytes that begin with {frame[:8]!r}). Name "
+                "a file that `save` has written; pickles and archives are never opened."
             )
         if len(frame) < FRAME.size:
             self._refuse(f"it ends after {size} bytes")
@@ -367,7 +367,7 @@ class _Reader:
         end = 0
         for start, stop, name, *_ in places:
             if start != end:
-                self._refuse(f"the array {name!r} begins at byte {start}, where {end} is free")
+                self._refuse(f"the array {name!r} begins at byte {start}, expected {end}")
             end = stop
         if end != length:
             self._refuse(f"its arrays end at byte {end} of {length}")
@@ -383,7 +383,7 @@ class _Reader:
         return arrays
 
     def _entry(self, name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-        """Return dtype, shape and place of an array, if its size is what both say."""
+        """Return dtype, shape and place of an array, if they agree on its size."""
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             self._refuse(f"it does not describe the array {name!r}")
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -392,7 +392,7 @@ class _Reader:
         dtype = np.dtype(DTYPES[code])
         for numbers in (shape, offsets):
             if not isinstance(numbers, list) or any(type(n) is not int or not 0 <= n < 2**48 for n in numbers):
-                self._refuse(f"the array {name!r} has a shape or place that is no list of counts")
+                self._refuse(f"the array {name!r} has a shape or place that is not a list of counts")
         size = math.prod(shape) * dtype.itemsize
         if len(shape) > MOST_AXES or len(offsets) != 2 or offsets[1] - offsets[0] != size:
             self._refuse(f"the array {name!r} of {code} and shape {tuple(shape)} has the place {offsets}")
@@ -416,9 +416,9 @@ class _Reader:
             decoded = text.decode("utf-8", "surrogatepass")
             value = json.loads(decoded, object_pairs_hook=distinct, parse_float=finite, parse_constant=finite)
         except (ValueError, RecursionError) as error:
-            self._refuse(f"its header is no valid JSON ({str(error)[:100]})")
+            self._refuse(f"its header is not valid JSON ({str(error)[:100]})")
         if not isinstance(value, dict):
-            self._refuse("its header is no JSON object")
+            self._refuse("its header is not a JSON object")
         return value
 
     def _take(self, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Models to and from files: which classes, their parameters, and the state that each class says itself."""
+"""Models to and from files: the registered classes, their parameters, and the state that each class writes itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="type[Any]")
 
 CLASSES: dict[str, type[Any]] = {}
-"""The classes that a file may ask for, by name: those that have registered themselves, and nothing else."""
+"""The classes that a file may name: only those that have been registered."""
 
 PREFIX = "model."
 LEARNT = "learnt."
@@ -47,7 +47,7 @@ def savable(kind: Kind) -> Kind:
 
 
 class Savable:
-    """Gives an estimator `save`; it says its state in `_to_state` and takes it back in `_from_state`."""
+    """Gives an estimator `save`; the estimator writes its state in `_to_state` and reads it in `_from_state`."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.
@@ -63,10 +63,10 @@ class Savable:
         save(self, path)
 
     def _before_save(self) -> None:
-        """Compute what a reader would ask for first, so that a loaded model need not."""
+        """Compute what is needed for the first answer, so that a loaded model need not."""
 
     def _to_state(self) -> dict[str, Any] | None:
-        """Return what was learnt: arrays, plain finite values, and dictionaries of both; None where nothing was."""
+        """Return what was learnt: arrays, plain finite values, and dictionaries of both; None if nothing was learnt."""
         raise NotImplementedError
 
     def _from_state(self, contents: Contents) -> None:
@@ -169,7 +169,7 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     arrays : mapping of str to array
-        Those whose names begin with "model." become the model's own; others may only be there where other facts are.
+        Those whose names begin with "model." belong to the model; others are allowed only if there are other facts.
     facts : mapping of str to JSON
         The facts "model" and "versions", and those of others.
 
@@ -195,7 +195,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"the model is described by {sorted(known)}, which is not what a model needs.")
     name = known["class"]
     if not isinstance(name, str) or name not in CLASSES:
-        raise CheckpointError(f"the class {name!r:.100} is none of {', '.join(sorted(CLASSES))}.")
+        raise CheckpointError(f"the class {name!r:.100} is not one of {', '.join(sorted(CLASSES))}.")
     model = CLASSES[name](**_parameters(name, known["parameters"]))
     if "output" in known:
         if known["output"] not in ("default", "pandas", "polars") or not hasattr(model, "set_output"):
@@ -218,7 +218,7 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
     if "feature_names_in_" in contents:
         names = contents.lines("feature_names_in_")
         if len(names) != getattr(model, "n_features_in_", None) or any(type(name) is not str for name in names):
-            contents.refuse(f"there are {len(names)} feature names, or some are no strings")
+            contents.refuse(f"there are {len(names)} feature names, or some are not strings")
         model.feature_names_in_ = np.array(names, dtype=object)
     if fitted:
         if not hasattr(model, "n_features_in_"):
@@ -236,7 +236,7 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
 
 
 def advice(facts: Mapping[str, Any]) -> str:
-    """Return what to do about a file whose state is not valid."""
+    """Say what to do about a file whose state is not valid."""
     versions = facts.get("versions")
     written, here = versions.get("kampong") if isinstance(versions, dict) else None, __version__
     if isinstance(written, str) and written != here:
@@ -248,7 +248,7 @@ def advice(facts: Mapping[str, Any]) -> str:
 
 
 def _kinds(kind: type) -> dict[str, set[str]]:
-    """Return what each parameter of a constructor may be: a text, a number, nothing, or anything plain."""
+    """Return what each parameter of a constructor may be: a text, a number, None, or any plain value."""
     found = {}
     for name, parameter in inspect.signature(kind, eval_str=True).parameters.items():
         hint = parameter.annotation
@@ -310,7 +310,7 @@ def _decode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
     elif isinstance(value, dict) and set(value) == {"random_state"}:
         found = _random_state(value["random_state"])
     if isinstance(found, dict | list) or _kind_of(found) not in kinds:
-        raise CheckpointError(f"{owner}: the parameter {name} is {value!r:.100}, which it cannot be.")
+        raise CheckpointError(f"{owner}: the parameter {name} cannot be {value!r:.100}.")
     return found
 
 

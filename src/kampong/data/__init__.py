@@ -1,1 +1,1 @@
-"""What comes in: rows, labels, weights and parameters, checked once, with messages that say what to do next."""
+"""Checks of the input: rows, labels, weights and parameters, checked once, with messages that say what to do next."""

@@ -24,7 +24,7 @@ Label = bool | int | float | str
 
 @dataclass(frozen=True)
 class Members:
-    """One entry a membership: which of `n_rows` rows counts for which class, with what weight (always positive)."""
+    """Memberships: which of `n_rows` rows counts for which class, with what weight (always positive)."""
 
     rows: Integer
     codes: Integer
@@ -33,7 +33,7 @@ class Members:
 
     @property
     def weight_by_row(self) -> tuple[Integer, Float]:
-        """Return the rows that count at all, each once, and their weights."""
+        """Return the rows that have any membership, each once, and their weights."""
         rows, first = np.unique(self.rows, return_index=True)
         return rows, self.weights[first]
 
@@ -77,7 +77,7 @@ class LabelIndex:
     def encode(self, y: np.ndarray) -> tuple[Integer, list[Label]]:
         """Return the number of each label, and the labels not seen before in the order of their numbers.
 
-        The index itself is unchanged: `add` the new labels once the rows have been accepted.
+        The index itself does not change: call `add` with the new labels once the rows have been accepted.
         """
         kind = y.dtype.kind
         low, high = (int(y.min()), int(y.max())) if kind in "iub" and len(y) > 1 else (0, 2**63)
@@ -122,7 +122,7 @@ class LabelIndex:
         self._note(dtype)
 
     def check(self, new: Sequence[Label]) -> None:
-        """Refuse what is no label, and a kind of label that does not fit those already here."""
+        """Refuse a value that is not a label, and a label of another kind than those already here."""
         for label in new:
             kind, example = _kind(label), (self.labels or new)[0]
             if kind != _kind(example):

@@ -45,7 +45,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
 
 
 def check_rows(X: Any, n_features: int) -> Rows:
-    """Return X as a dense float array or a CSR matrix of the expected width; finiteness is checked by its reader."""
+    """Return X as a dense float array or a CSR matrix of the expected width; NaN and infinity are checked later."""
     rows: Any = X
     rows = rows.tocsr() if sparse.issparse(X) else np.asarray(rows)
     if rows.dtype not in (np.float32, np.float64):
@@ -74,10 +74,10 @@ def raise_not_finite(X: Rows, name: str) -> None:
 
 
 def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
-    """Validate rows and labels as scikit-learn does, leaving finiteness of X to the pass that reads it anyway.
+    """Validate rows and labels as scikit-learn does; NaN and infinity are checked later, in the pass that reads X.
 
-    A batch of a running stream that is plainly right (float array, known width, integer labels) skips the ceremony:
-    it costs more than learning a row.
+    A later batch of a stream that is plainly right (float array, known width, integer labels) skips scikit-learn's
+    checks, which cost more than learning a row.
     """
     if (
         not reset
@@ -107,7 +107,7 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
     )
     if not indicator:
         y = column_or_1d(y, warn=True)
-        if y.dtype.kind not in "iub":  # whole numbers are classes; counting them costs more than learning them
+        if y.dtype.kind not in "iub":  # integers are classes; to count them costs more than to learn them
             check_classification_targets(y)
     return X, y
 

@@ -97,7 +97,7 @@ def sparse_text(
     n_samples, n_features : int
         The shape.
     n_nonzero : int
-        Terms a row drawn; drawing a term twice makes a row a little shorter.
+        Terms drawn for each row; a term drawn twice makes the row a little shorter.
     n_classes : int
         Classes.
     random_state : int, Generator or None

@@ -1,4 +1,4 @@
-"""Kernel functions, landmarks, and the estimators that see rows through them."""
+"""Kernel functions, landmarks, and the estimators that use them."""
 
 from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
 from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier

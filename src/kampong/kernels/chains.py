@@ -1,8 +1,8 @@
-"""Chains of orthogonal margin directions: solve, take the direction off the kernel, solve again.
+"""Chains of orthogonal margin directions: solve, remove the direction from the kernel, solve again.
 
-With unit directions u_q the constraint u_q · w = 0 is met by the kernel k(x, z) − Σ f_q(x) f_q(z), f_q(x) = u_q · φ(x):
-the multipliers of Tsang et al. 2006, equation 9, vanish. The kernel itself is the same for all chains and all rounds,
-so the chains go in step and share its values.
+With unit directions u_q the constraint u_q · w = 0 is met by the kernel k(x, z) − Σ f_q(x) f_q(z), f_q(x) = u_q · φ(x),
+so the multipliers of Tsang et al. 2006, equation 9, are not needed. The kernel itself is the same for all chains and
+all rounds, so the chains are solved side by side and share its values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BallHull(Hull):
-    """A hull whose patterns keep their length before deflation: the ball of the paper is about those.
+    """A hull whose patterns keep the length that they had before deflation, as the ball of the paper requires.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Feature:
 
 
 class Extraction(NamedTuple):
-    """What came out: the features by chain and order, and the kernel values that it took."""
+    """The result: the features by chain and order, and the number of kernel values computed."""
 
     features: list[Feature]
     n_evaluations: int
@@ -98,7 +98,7 @@ class Chains:
         How to solve; its watcher is given a list of features in place of solutions.
     product : callable or None
         Returns K[rows][:, rows] @ weights of the undeflated kernel, for a block of weights, with more digits than
-        `rows` have, where it can.
+        `rows` have, where possible.
     together : bool
         Whether a direction is orthogonal to all earlier ones, or to those of its chain only.
     whole : bool
@@ -127,11 +127,11 @@ class Chains:
         Returns
         -------
         Extraction
-            Fewer features than asked for where a chain has come to the end of the space, or was interrupted.
+            Fewer features than asked for if no direction is left for a chain, or if it was interrupted.
         """
         before, stopped = self.rows.n_evaluations, False
         if self.whole or self.length > 1:
-            # further rounds look at nearly every value again and again
+            # further rounds use nearly every value again and again
             self.rows.fetch_all()
         for order in range(self.length):
             alive = [f.chain for f in self.features if f.order == order - 1] if order else range(len(self.hulls))
@@ -144,7 +144,7 @@ class Chains:
         return Extraction(_in_order(self.features), self.rows.n_evaluations - before)
 
     def _solve(self, order: int, chains: list[int], rng: np.random.RandomState, start: Start) -> list[Feature]:
-        """Return the next direction of some chains, where there is one left."""
+        """Return the next direction of some chains, if one is left."""
         problems = [(chain, self._deflated(chain)) for chain in chains]
         problems = [(chain, hull) for chain, hull in problems if not self._exhausted(hull)]
         if not problems:
@@ -163,14 +163,14 @@ class Chains:
         return [f for f in self.features if self.together or f.chain == chain]
 
     def _deflated(self, chain: int) -> Hull:
-        """Return a problem with the directions of its chain so far taken off."""
+        """Return a problem without the directions that its chain has so far."""
         earlier = self._earlier(chain)
         if not earlier:
             return self.hulls[chain]
         return replace(self.hulls[chain], directions=np.column_stack([f.values for f in earlier]))
 
     def _begin(self, point: Float | None, hull: Hull) -> Float:
-        """Return the point to start from, zero for none; one with weight everywhere puts all into the core set."""
+        """Return the point to start from, or zero; weight at every pattern puts all of them into the core set."""
         point = np.zeros(len(hull.signs)) if point is None else point / point.sum()
         if not self.whole:
             return point
@@ -184,7 +184,7 @@ class Chains:
         return hull.directions is not None and not float(hull.diagonal(diagonal).max()) > floor
 
     def _direct(self, order: int, problems: list[tuple[int, Hull]], solutions: list[Solution]) -> list[Feature]:
-        """Return the unit directions of some solutions, less what rounding has left of earlier ones."""
+        """Return the unit directions of some solutions, made orthogonal to earlier ones up to the last digit."""
         found = [self._normal(chain, order, hull, s) for (chain, hull), s in zip(problems, solutions, strict=True)]
         features = [feature for feature in found if feature is not None]
         products = self._products(features)
@@ -214,7 +214,7 @@ class Chains:
         return Feature(chain, order, where, weights[where] / unit, values / unit, solution, margin)
 
     def _products(self, features: list[Feature]) -> list[Float]:
-        """Return K times the coefficients of each feature at its own rows, with all digits there are."""
+        """Return K times the coefficients of each feature at its own rows, with the most digits available."""
         if self.product is None:
             return [f.values[f.rows] for f in features]
         union = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(f.rows for f in features)]))
@@ -228,7 +228,7 @@ class Chains:
         return [products[place, column] for column, place in enumerate(places)]
 
     def _polish(self, feature: Feature, product: Float) -> bool:
-        """Take the last of the earlier directions off, and make the length one; tell whether anything is left."""
+        """Subtract what is left of the earlier directions, and scale to length one; tell whether anything remains."""
         squared = float(feature.coefficients @ product)
         coefficients: Float = np.zeros(self.rows.n_samples)
         coefficients[feature.rows] = feature.coefficients

@@ -30,9 +30,9 @@ class KernelFisherDiscriminant(KernelSubspace):
     coefficients a of w = Σ_j a_j φ(landmark_j) the ridge is ρ aᵀK_mm a. Only sums over kernel values to the landmarks
     are kept, so memory does not grow with the rows, and order and batches do not matter once the landmarks are placed.
 
-    With every training row a landmark this is the classical kernel Fisher discriminant (Mika et al. 1999, equations 8
-    to 11, for two classes; Baudat and Anouar 2000 for several). Two deviations: the ridge is in the metric of the
-    feature space, as Mika et al. propose beside the plain aᵀa, so that it does not depend on how landmarks repeat; and
+    If every training row is a landmark, this is the classical kernel Fisher discriminant (Mika et al. 1999, equations 8
+    to 11, for two classes; Baudat and Anouar 2000 for several). Two deviations. The ridge is in the metric of the
+    feature space, which Mika et al. propose beside the plain aᵀa, so that repeated landmarks do not change it. And
     landmarks that depend linearly on others are left out, which changes nothing but rounding.
 
     Parameters
@@ -50,8 +50,8 @@ class KernelFisherDiscriminant(KernelSubspace):
         The constant of the polynomial and sigmoid kernels.
     ridge : float or "auto"
         The ridge ρ ≥ 0 as a part of tr S_w, so that it has no unit. "auto" is (m/n)²/n for m landmarks and
-        rows of weight n, 1/n where there are no more rows than landmarks, and 1e-7 at the least: landmarks enough to
-        fit every row need a ridge, and it fades as rows abound.
+        rows of weight n, 1/n if there are no more rows than landmarks, and at least 1e-7. With enough landmarks to fit
+        every row a ridge is needed; with more rows it becomes smaller.
     landmarks : "auto", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
         `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch.
@@ -63,9 +63,9 @@ class KernelFisherDiscriminant(KernelSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors ("auto"), or the nearest class mean.
     memory_bytes : int
-        The most memory for statistics and solution, about 64·m² bytes; a request past it is refused.
+        The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool
-        Whether `fit` keeps landmarks and kernel of the last fit, and so is spared placing them: for a path of ridges,
+        Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.
     random_state : int
         The seed of the landmarks.
@@ -105,7 +105,7 @@ class KernelFisherDiscriminant(KernelSubspace):
     solver_ : str
         The solver that found the directions.
     head_ : str
-        What predicts.
+        The head in use.
 
     See Also
     --------
@@ -187,15 +187,15 @@ class KernelMarginSubspace(KernelSubspace):
 
     With φ(x) the image of a row in the kernel's feature space, projected on the span of the images of the landmarks,
     maximises tr W(S_b − ε S_w)Wᵀ over orthonormal directions W of that span. ε is a threshold on the ratio of
-    between-class to within-class variance: at most one less than there are classes, those above it, raise the
-    criterion. With every training row a landmark this is the kernel maximum margin criterion of Li, Jiang and Zhang
-    2004; here it needs one pass and no n × n matrix. Each row has one label.
+    between-class to within-class variance: directions above it raise the criterion, and there are at most as many as
+    classes less one. If every training row is a landmark, this is the kernel maximum margin criterion of Li, Jiang and
+    Zhang 2004; here it needs one pass and no n × n matrix. Each row has one label.
 
     Parameters
     ----------
     n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least. More may be asked for, up to
-        the number of landmarks; a warning says how many of them lower the criterion.
+        How many directions. "auto" keeps those that raise the criterion, and at least one. A number may be larger, up
+        to the number of landmarks; a warning says how many of them lower the criterion.
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
     kernel : {"rbf", "linear", "polynomial", "sigmoid"} or callable
@@ -218,9 +218,9 @@ class KernelMarginSubspace(KernelSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ, ρ the
         automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"), or the nearest class mean.
     memory_bytes : int
-        The most memory for statistics and solution, about 64·m² bytes; a request past it is refused.
+        The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool
-        Whether `fit` keeps landmarks and kernel of the last fit, and so is spared placing them: for a path of ridges,
+        Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.
     random_state : int
         The seed of the landmarks.
@@ -258,7 +258,7 @@ class KernelMarginSubspace(KernelSubspace):
     solver_ : str
         The solver that found the directions.
     head_ : str
-        What predicts.
+        The head in use.
 
     See Also
     --------

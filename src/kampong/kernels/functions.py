@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
 SYNONYMS = {"poly": "polynomial"}
 BLOCK_ROWS = 256
-"""Rows computed together: enough for a matrix product to run at full speed."""
+"""The number of rows computed together: enough for a matrix product to run at full speed."""
 TILE_BYTES = 8 * 2**20
 """A temporary block of kernel values: small enough for the cache, and for the allocator to reuse its pages."""
 
@@ -55,9 +55,9 @@ class Kernel:
     function : callable or None
         Called with two blocks of rows, it returns the matrix of their kernel values.
     centre : array or None
-        Taken off dense rows before distances are computed, which keeps their digits.
+        Subtracted from dense rows before distances are computed, so that no digits are lost.
     varying : array or None
-        The columns that are not the same in all training rows; the others add to the length of a row only.
+        The columns that are not the same in all training rows; the others only add to the length of a row.
     """
 
     name: str
@@ -250,7 +250,7 @@ def _gamma(owner: str, gamma: Any, X: Rows, mean: Float, variances: Float) -> fl
                 f"{owner}: the squares of X overflow, so gamma={gamma!r} cannot be computed. "
                 "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
             )
-        # below this all rows are one point up to rounding, and any gamma gives the same kernel
+        # below this all rows are the same point up to rounding, and any gamma gives the same kernel
         return 1.0 / spread if spread > 1e-300 else 1.0
     if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < math.inf:
         raise ValueError(f"{owner}: gamma must be 'mean', 'scale' or a number > 0, got {gamma!r}.")

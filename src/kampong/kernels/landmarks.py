@@ -1,4 +1,4 @@
-"""Rows seen through their kernel values to a few landmarks: where those are placed, and the statistics of the values.
+"""Landmarks: rows are represented by their kernel values to a few points. Where those are placed, and their basis.
 
 The images of m independent landmarks span an m-dimensional part of the kernel's feature space. With the Cholesky
 factor K_mm = LLᵀ of their kernel matrix, L⁻¹k(x) are the coordinates of the projection of φ(x) on that part in an
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from kampong.kernels.functions import PreparedRows
 
 DEPENDENT = 1e-8
-"""A landmark is left out where the others explain all but this part of its kernel value with itself.
+"""A landmark is left out if the others explain all but this part of its kernel value with itself.
 
 L⁻¹ S L⁻ᵀ multiplies the rounding of S by the inverse of this, which must stay small beside the ridge.
 """
 
 
 class LandmarkBasis:
-    """An orthonormal basis of what the images of some landmarks span, and the map of rows to it.
+    """An orthonormal basis of the span of the images of some landmarks, and the map of rows to it.
 
     Landmarks whose image lies in the span of others, up to rounding, are left out: the span is the same.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel. Where it is not positive definite, landmarks are left out until it is on the others.
+        The kernel. If it is not positive definite, landmarks are left out until it is so on the rest.
     landmarks : array or sparse matrix of shape (m, n_features)
         The landmarks.
 
@@ -85,7 +85,7 @@ class LandmarkBasis:
         return int(self.landmarks.shape[1])
 
     def points(self, dtype: np.dtype[Any]) -> PreparedRows:
-        """Return the landmarks as the kernel reads them, in the precision of the rows they will meet."""
+        """Return the landmarks as the kernel reads them, in the precision of the rows."""
         if dtype not in self._points:
             self._points[dtype] = self.kernel.prepare(self.landmarks.astype(dtype))
         return self._points[dtype]
@@ -100,7 +100,7 @@ class LandmarkBasis:
         def tile(start: int, stop: int) -> None:
             out[start:stop] = self.kernel.between(self.kernel.prepare(X[start:stop]), points)
 
-        if self.kernel.name == "callable" or len(tasks) == 1:  # a callable may not like threads
+        if self.kernel.name == "callable" or len(tasks) == 1:  # a callable may not be safe in threads
             for task in tasks:
                 tile(*task)
             return out
@@ -149,7 +149,7 @@ class LandmarkBasis:
 
 
 def bytes_needed(n_landmarks: int, n_features: int) -> int:
-    """Return what statistics and solution take at the most: eight m × m arrays, the landmarks and a block of values."""
+    """Return the most bytes of statistics and solution: eight m × m arrays, the landmarks and a block of values."""
     return 8 * n_landmarks * (8 * n_landmarks + 2 * n_features) + 2 * VALUES_BYTES
 
 
@@ -162,9 +162,9 @@ def most_landmarks(memory_bytes: float, n_features: int) -> int:
 def draw_rows(
     codes: Integer, weights: Float, n_landmarks: int, random_state: Any, shares: Float | None = None
 ) -> Integer:
-    """Return which rows become landmarks, sorted by class: one of each class at the least.
+    """Return which rows become landmarks, sorted by class: at least one of each class.
 
-    Without `shares` classes get equally many, as far as their rows go; with them, rows are drawn in proportion.
+    Without `shares` classes get equally many, as far as they have rows; with them, rows are drawn in proportion.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What margin features are made of: two-class problems, chains of directions, what is stored, and the projection."""
+"""Margin features: two-class problems, chains of directions, what is stored, and the projection."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIGURES = {
 """One figure a feature."""
 
 EXACT_GAP = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
-"""The relative duality gap of method="exact": what rounding allows."""
+"""The relative duality gap of method="exact": as small as rounding allows."""
 
 
 class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginClassifier):
@@ -63,9 +63,9 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
     def _extract(
         self, X: Rows, codes: Integer, start: Start, *, fresh: bool = True, y: np.ndarray | None = None
     ) -> Float:
-        """Extract features from rows, store them, and return their values at the rows; `y` given, callbacks hear of it.
+        """Extract features from rows, store them, and return their values at the rows.
 
-        Without `y` the rows are a batch of a stream, of which more may come.
+        With `y`, callbacks are called. Without it the rows are a batch of a stream, and more may come.
         """
         signs = self._signs(codes)
         length = int(self.n_components_per_class) * (2 if len(signs) == 1 else 1)
@@ -130,7 +130,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         """Return K times weights between some rows with more digits than the kernel rows have, or None."""
         kernel = self._kernel
         if kernel.name == "linear":
-            # through the direction itself: what nearly cancels is then not squared
+            # computed with the direction itself, so that a difference that nearly cancels is not squared
             def explicit(where: Integer, weights: Float) -> Float:
                 rows = X[where].astype(np.float64)
                 return np.asarray(rows @ (rows.T @ weights))
@@ -148,7 +148,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
 
             tiles = split(len(where), 1 + len(where) // BLOCK_ROWS)
             if kernel.name == "callable":
-                # a caller's function may not like threads
+                # a caller's function may not be safe in threads
                 for start, stop in tiles:
                     tile(start, stop)
                 return out
@@ -264,7 +264,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         self._prepare()
 
     def _prepare(self) -> None:
-        """Lay out what `transform` multiplies with."""
+        """Prepare the arrays that `transform` multiplies with."""
         self._support = self._kernel.prepare(self.support_vectors_)
         self._coefficients = np.ascontiguousarray(self.features_.toarray().T)
         self._components = None
@@ -272,7 +272,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             self._components = np.asarray(_dense(self.features_ @ self.support_vectors_.astype(np.float64)))
 
     def _comment(self, features: list[Feature], length: int, n_chains: int) -> None:
-        """Say what was not reached and what to do; refuse where there is nothing."""
+        """Warn of what was not reached and say what to do; raise an error if there is no feature at all."""
         name = type(self).__name__
         if not features:
             raise ValueError(
@@ -298,8 +298,8 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         worst = max(f.solution.gap.relative for f in features)
         if self.method == "core" and self.criterion == "meb" and worst > 0.5:
             warnings.warn(
-                f"{name}: the ball of 1 + {self.tol:g} times the radius holds all points, but the duality gap is still "
-                f"{worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
+                f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
+                f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
                 stacklevel=5,
             )

@@ -30,10 +30,10 @@ class MaximumMarginDiscriminant(MarginFeatures):
     6 to 8). Each class has a chain of such features, against the rest; two classes share one chain of twice the
     length. So there are n_classes · n_components_per_class features, the chain of the first class first.
 
-    Where we deviate. The multipliers of the orthogonality constraints (equation 9) vanish in closed form: the problem
-    is that of a support vector machine with the kernel k(x, z) − Σ f_q(x) f_q(z), solved on core sets to a duality gap.
-    The paper stops when all points are in the ball of (1 + ε) times the radius, which may be far from the optimum;
-    criterion="meb" does as the paper says, one pattern a round. Kernel rows are shared by all classes and rounds.
+    Where we deviate. The multipliers of the orthogonality constraints (equation 9) are not needed: the problem is that
+    of a support vector machine with the kernel k(x, z) − Σ f_q(x) f_q(z), solved on core sets to a duality gap.
+    The paper stops when all points are in the ball of (1 + ε) times the radius, which may be far from the optimum.
+    criterion="meb" does what the paper says, one pattern a round. Kernel rows are shared by all classes and rounds.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ class MaximumMarginDiscriminant(MarginFeatures):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same: for a path of C or tol.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets; the rest is computed again.
+        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
+        again when needed.
     random_state : int, RandomState or None
         Chooses subsets and samples; the same seed gives the same model.
     verbose : int
@@ -81,7 +82,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     feature_classes_ : array of shape (n_features_out,)
         The class that each feature is large for.
     support_ : array of shape (n_support,)
-        The rows that any feature is made of; after `partial_fit`, their numbers in the stream.
+        The rows that the features are sums of; after `partial_fit`, their numbers in the stream.
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows.
     components_ : array of shape (n_features_out, n_features_in_)
@@ -89,7 +90,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     class_means_ : array of shape (n_classes, n_features_out)
         The mean of each class in the space of the features; after `partial_fit`, that of a sample of 256 rows a class.
     n_kernel_evaluations_per_feature_ : array of shape (n_features_out,)
-        The kernel values that each feature of a new row takes, were it alone.
+        The kernel values that each feature of a new row would take by itself.
     margin_ : array of shape (n_features_out,)
         ρ/‖w‖, the half-width of the corridor in feature space.
     objective_ : array of shape (n_features_out,)
@@ -103,7 +104,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     n_steps_ : array of shape (n_features_out,)
         Pairwise steps taken.
     n_iter_ : int
-        The largest of them.
+        The most steps that any feature took.
     n_kernel_evaluations_ : int
         Kernel values computed by the last fit.
     gamma_ : float
@@ -209,7 +210,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         y : array-like of shape (n_samples,)
             Their labels.
         **fit_params : dict
-            Nothing: `fit` takes no others.
+            Must be empty: `fit` takes no others.
 
         Returns
         -------
@@ -222,10 +223,10 @@ class MaximumMarginDiscriminant(MarginFeatures):
         return values.astype(X.dtype, copy=False)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from a batch and the rows stored so far, then forget all rows that no feature is made of.
+        """Learn from a batch and the rows stored so far, then forget all rows that no feature uses.
 
-        The kernel is that of the first batch. What was forgotten may matter again later, so the features come near
-        those of one `fit`, not to them.
+        The kernel is that of the first batch. Rows that were forgotten may matter again later, so the features are near
+        those of one `fit`, but not equal.
 
         Parameters
         ----------
@@ -243,7 +244,10 @@ class MaximumMarginDiscriminant(MarginFeatures):
         """
         name, first = type(self).__name__, not hasattr(self, "support_")
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError(f"{name}.partial_fit cannot use kernel='precomputed': stored rows leave the matrix.")
+            raise ValueError(
+                f"{name}.partial_fit cannot use kernel='precomputed': its matrix has no values for the stored rows. "
+                "Use a named kernel or a callable."
+            )
         X, y = self._validate(X, y, reset=first)
         seen = 0 if first else self.n_samples_seen_
         if first:
@@ -257,7 +261,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
             X = stack(self.support_vectors_, X)
             codes, numbers_ = np.concatenate([self._stored_codes, codes]), np.concatenate([self.support_, numbers_])
         self._extract(X, codes, start, fresh=first)
-        # the rows of the last fit are no longer those of the weights kept
+        # the weights kept no longer belong to the rows of the last fit
         self.__dict__.pop("_codes", None)
         self.n_samples_seen_ = seen + len(y)
         self.support_, self._sample = numbers_[self.support_], sample
@@ -292,7 +296,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
-            Minus half the squared distance, up to a constant of the row; for two classes the difference of the two.
+            Minus half the squared distance, up to a constant for each row; for two classes the difference of the two.
         """
         check_is_fitted(self)
         seen = ~np.isnan(self.class_means_[:, 0])
@@ -307,7 +311,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         if self._components is None:
             raise AttributeError(
                 f"{type(self).__name__}: components_ exists for kernel='linear' only; with kernel={self.kernel!r} a "
-                "direction lives in the feature space. Read features_ and support_vectors_."
+                "direction is in the feature space. Read features_ and support_vectors_."
             )
         return self._components
 

@@ -17,7 +17,7 @@ SAMPLE_ROWS = 256
 
 
 class RowSample:
-    """The rows of each class whose random keys are least: which ones stay does not depend on the batches.
+    """The rows of each class with the smallest random keys; the choice does not depend on the batches.
 
     Parameters
     ----------

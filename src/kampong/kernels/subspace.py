@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from kampong.checkpoint import Contents
 
 MOST_BY_DEFAULT = 2000
-"""Landmarks of "auto" at the most: past that the n·m² of the scatter is most of the time."""
+"""The most landmarks of "auto": with more, the n·m² of the scatter takes most of the time."""
 
 SCOUTS, MOST_SCOUTS = 4, 500
 """A first model on a quarter of the landmarks, and no more than this, finds the rows that are hard to tell apart."""
 
 EASY_SHARE = 0.3
-"""The least share of a row in the choice of landmarks, in units of the mean share."""
+"""The smallest chance of a row to become a landmark, in units of the mean chance."""
 
 
 @dataclass(frozen=True)
 class KernelPredictor(Predictor):
-    """A predictor whose directions lie in the span of landmarks: rows come in through their kernel values.
+    """A predictor whose directions lie in the span of landmarks: it uses the kernel values of rows.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class KernelPredictor(Predictor):
 
     @classmethod
     def from_state_on(cls, contents: Contents, basis: LandmarkBasis) -> Self:
-        """Return the predictor that `to_state` wrote, on landmarks that are at hand."""
+        """Return the predictor that `to_state` wrote, for the given landmarks."""
         return cls.around(Predictor.from_state(contents, basis.rank), basis)
 
 
@@ -118,7 +118,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         return result
 
     def inverse_transform(self, X: Any) -> Float:
-        """Refuse: a point of the kernel's feature space need not be the image of any row.
+        """Raise an error: a point of the kernel's feature space need not be the image of any row.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         Returns
         -------
         array
-            Never.
+            Nothing is ever returned.
         """
         raise TypeError(
             f"{type(self).__name__}.inverse_transform: directions of a kernel's feature space have no inverse in the "
@@ -176,7 +176,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         self._forget_results()
 
     def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
-        """Place the landmarks and learn all rows, a part after another, with a word to callbacks after each."""
+        """Place the landmarks and learn all rows, one part after another; callbacks are called after each part."""
         name, n = type(self).__name__, X.shape[0]
         check_finite(X, name)
         weights = check_weights(sample_weight, n)
@@ -185,7 +185,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
-        # every part is a sample of all rows, so that what is seen after one has all classes
+        # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
         watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
         seen = 0
@@ -293,7 +293,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self.random_state, shares))
 
     def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
-        """Return what a first model on few landmarks leaves unexplained: one less the probability of the own class."""
+        """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
         scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state)
         statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
         trace = statistics.within_trace
@@ -347,7 +347,7 @@ def _hand_over(model: Any, statistics: KernelScatter) -> None:
 
 
 def _is_plain(landmarks: Any) -> bool:
-    """Tell a number or a word from rows."""
+    """Tell whether a value is a number or a word, and not rows."""
     return isinstance(landmarks, (str, numbers.Number))
 
 

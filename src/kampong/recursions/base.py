@@ -30,7 +30,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     _found: tuple[Float, Float] | None
 
     def merge(self, other: Any) -> NoReturn:
-        """Refuse: a recursion depends on the order of its rows, so two of them have no common result.
+        """Raise an error: a recursion depends on the order of its rows, so two of them cannot be merged.
 
         Parameters
         ----------
@@ -38,8 +38,8 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Anything.
         """
         raise TypeError(
-            f"{type(self).__name__}.merge: a recursion depends on the order of its rows, so two streams have no "
-            f"common result (got {type(other).__name__}). {self._mergeable}"
+            f"{type(self).__name__}.merge: a recursion depends on the order of its rows, so two of them cannot "
+            f"be merged (got {type(other).__name__}). {self._mergeable}"
         )
 
     def transform(self, X: Any) -> Float:
@@ -59,7 +59,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return project(validate_rows(self, X), self.components_, self.mean_)
 
     def inverse_transform(self, X: Any) -> Float:
-        """Return the points of the original space that the coordinates stand for.
+        """Return the points of the original space that have these coordinates.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def eigenvalues_(self) -> Float:
-        """The eigenvalue that each direction stands for: ‖v‖ − θ, in the scale of the criterion."""
+        """The estimated eigenvalue of each direction: ‖v‖ − θ, in the scale of the criterion."""
         return self._directions()[1]
 
     @property

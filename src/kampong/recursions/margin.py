@@ -33,27 +33,27 @@ class MarginRecursion(ClassifierMixin, Recursion):
     22 and 23), Σ_j q(l, j)(x − m_j)(x − m_j)ᵀ with q(l, j) = p_j for the other classes and p_l − a for its own,
     a = 2 ε + 1; that matrix tends to twice S_b − ε S_w.
 
-    MarginSubspace finds the same directions exactly, in any order of the rows, and its state merges. This class is for
-    what the papers did, and for streams that must hold p + K vectors and nothing else.
+    MarginSubspace finds the same directions exactly, in any order of the rows, and its state merges. Use this class to
+    repeat what the papers did, or for streams that may hold p + K vectors and nothing else.
 
-    Where the papers leave something open or print it in two ways:
+    Where the papers leave something open, or disagree:
 
     - IIS is scaled by 1/‖v‖ as in equation 14; table 4 prints it without.
-    - The first vector starts as the first row that is not zero, not centred ("v(0) is the first sample"; centred it
-      would vanish). The j-th starts as what the first j − 1 leave of a row: of the j-th row, as in table 2, or of the
-      next one that leaves something.
+    - The first vector starts as the first row that is not zero. The row is not centred ("v(0) is the first sample"),
+      since it would then be zero. The j-th vector starts as a row less its part along the first j − 1: the j-th row, as
+      in table 2, or the next one of which something is left.
     - Class means lose their part along earlier vectors in every update; equation 23 prints it for the row alone.
     - θ: a number is the papers' constant. "auto" chooses the smallest θ_j ≥ 0 that keeps ‖v_j‖ above
       ε tr(S_w)·(0.2/d + 0.1/√n), with tr(S_w) of the rows so far. A direction other than w_1 decays like
-      n^−(λ_1 − λ)/(λ_1 + θ), so θ should be barely above −λ_1; making the whole criterion positive semi-definite, as
-      the papers ask, takes more than that and slows them down. When θ changes, v is lengthened by the change, so
+      n^−(λ_1 − λ)/(λ_1 + θ), so θ should be barely above −λ_1. The papers ask for a θ that makes the whole criterion
+      positive semi-definite; that is larger, and slower. When θ changes, v is lengthened by the change, so
       ‖v‖ − θ stays the estimate of λ. For ε = 0 this is θ = 0.
 
-    No shift helps one pass where λ_1 − λ_2 is a tiny part of λ_1 − λ_d (features of very different scale): standardise
-    the features, or use MarginSubspace. On most sets of benchmarks/recursions.py the update "distance" comes nearer to
-    the limit in one pass than "scatter". Sparse rows take steps on their non-zeros alone, through inner products of
-    class sums; these lose digits where a few columns are far larger than the spread of the rows. A row that is more
-    than half full takes a dense step.
+    Where λ_1 − λ_2 is a tiny part of λ_1 − λ_d (features of very different scale), one pass is too short with any
+    shift: standardise the features, or use MarginSubspace. On most sets of benchmarks/recursions.py the update
+    "distance" comes nearer to the limit in one pass than "scatter". A step with a sparse row costs only its non-zeros.
+    It uses inner products of class sums, which lose digits where a few columns are far larger than the spread of the
+    rows. A row that is more than half full takes a dense step.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class MarginRecursion(ClassifierMixin, Recursion):
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
     theta : float or "auto"
-        The shift θ that keeps the recursion from turning round where the criterion is negative.
+        The shift θ. It keeps the vectors from changing sign where the criterion is negative.
     amnesia : float
         The amnesic parameter l ≥ 0: row n weighs (1 + l)/n rather than 1/n, as soon as that is at most one half. The
         means are not affected.
     update : {"scatter", "distance"}
-        The matrix of a row: of IMMC and IIS, or of the Supervised Kampong Measure. Both have the same limit.
+        The matrix of a row: that of IMMC and IIS, or that of the Supervised Kampong Measure. Both have the same limit.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         n_components : int
             How many directions.
         a : float
-            The weight a ≥ 1 of the pull of a row towards the mean of its own class.
+            The weight a ≥ 1 of the distance of a row from the mean of its own class.
         theta : float or "auto"
             The shift; the paper has none.
         amnesia : float

@@ -21,9 +21,9 @@ class CandidCovarianceFreePCA(Recursion):
         v(n) = (n − 1 − l)/n · v(n − 1) + (1 + l)/n · u uᵀ v(n − 1)/‖v(n − 1)‖,
 
     and tends to λ_j w_j where w_j is the j-th eigenvector of the covariance. The row loses its part along v_1 … v_j
-    before v_{j+1} moves. The j-th vector starts as what the first j − 1 leave of a centred row, one vector a row; the
-    first centred row is zero, so the first vector starts with the second row. As long as (1 + l)/n exceeds one half,
-    rows weigh 1/n. The mean is the plain mean of the rows.
+    before v_{j+1} moves. The j-th vector starts as a centred row less its part along the first j − 1, one vector a row.
+    The first centred row is zero, so the first vector starts with the second row. As long as (1 + l)/n exceeds one
+    half, rows weigh 1/n. The mean is the plain mean of the rows.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class RecursionState:
     epsilon : float
         The weight of the within-class scatter.
     theta : float
-        The shift; NaN has it follow the rows.
+        The shift; NaN stands for "auto".
     amnesia : float
         The amnesic parameter l.
 
@@ -105,12 +105,12 @@ class RecursionState:
         self.n_classes = max(self.n_classes, n_classes)
 
     def to_state(self) -> dict[str, Any]:
-        """Return the whole state as arrays and plain values; a shift that follows the rows is not named."""
+        """Return the whole state as arrays and plain values; the shift is left out where it is "auto"."""
         fixed = {} if np.isnan(self.fixed_theta) else {"fixed_theta": self.fixed_theta}
         names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta")
         hidden = ("totals", "started", "basis", "mixing", "gram", "gram_holds")
         values = {name: getattr(self, name) for name in names} | {name: getattr(self, f"_{name}") for name in hidden}
-        return {**copy.deepcopy(values), **fixed}  # learning changes the arrays where they are
+        return {**copy.deepcopy(values), **fixed}  # learning changes the arrays in place
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:

@@ -6,13 +6,13 @@ Every recursion here averages A(n) v/‖v‖ over the rows, where A(n) = Σ_i g_
 - DISTANCE (Supervised Kampong Measure): the row less each class mean, g_i = p_i, and p_l − a for its own class l;
 - PRINCIPAL (candid covariance-free PCA): the centred row, g = 1.
 
-One more factor of weight 0, the row itself, goes along where a later vector starts from it.
+Where a later vector is to start from the row, the row itself is one more factor, of weight 0.
 
 A sparse step never forms a wide vector. All of v_1 … v_p and f_1 … f_K+1 are short coefficient vectors over the basis
 (row, r_1 … r_p, class sums), whose Gram matrix answers every inner product. When the row joins its class sum and the
 vectors, only the sum and the remainders r change, at the non-zeros of the row.
 
-All of it is in one file because the cache of compiled code does not notice a change in another one.
+All of it is in one file because the cache of compiled code does not notice a change in another file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLOOR_EARLY = 0.1
 """`theta="auto"` keeps ‖v‖ above ε tr(S_w) (FLOOR_MEAN/d + FLOOR_EARLY/√n); benchmarks/recursions.py has figures."""
 
 LONGEST_PART = 10.0
-"""Remainders are rewritten when a vector is made of parts that are so many times longer than itself."""
+"""Remainders are rewritten when a vector is a sum of parts that are so many times longer than itself."""
 
 
 @compiled
@@ -207,7 +207,7 @@ def _scale_and_shift(
 ) -> float:
     """Choose θ and return the factor of v(n − 1) in v(n).
 
-    Where θ moves, v is first lengthened by the same amount: its length less θ stays the estimate of the eigenvalue.
+    If θ changes, v is first lengthened by the same amount, so that ‖v‖ − θ stays the estimate of the eigenvalue.
     """
     length = np.sqrt(squared)
     estimate = length - theta[0]
@@ -237,7 +237,7 @@ def _set_gains(rule: int, epsilon: float, counts: Float, n: float, code: int, ga
 
 @compiled
 def _within_dense(row: Float, total: Float, count: float) -> float:
-    """Return what a row adds to the within-class sum of squares, when its class sum already holds it."""
+    """Return what a row adds to the within-class sum of squares; its class sum already includes the row."""
     if count < 2.0:
         return 0.0
     squared = 0.0

@@ -1,4 +1,4 @@
-"""The classes in two directions, with the axes, the colours and the classes shown chosen in the browser."""
+"""The classes in two directions; the reader chooses axes, colours and classes in the browser."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from kampong.report.snapshot import Snapshot
 
 COLOURS, GREY = PALETTE[:9], "#B0B0B0"
-"""So many classes have a colour of their own; the others share grey."""
+"""So many classes have their own colour; the others are grey."""
 
 STRIP = "strip"
 LONGEST_LABEL = 24
 
-# A button is the key to its colour: a swatch at its left, pale when its class is hidden.
+# Each button shows the colour of its class at its left, pale when the class is hidden.
 _BUTTONS = """
 .bk-btn-group { flex-wrap: wrap; gap: 6px; }
 .bk-btn-group > .bk-btn, .bk-btn { border: 1px solid #8a8a8a !important; border-radius: 4px !important; flex: 0 0 auto;
@@ -72,7 +72,7 @@ _AXIS = """
 for (const glyph of glyphs) glyph[side] = {field: select.value}
 axis.axis_label = select.value == strip ? "class" : "direction " + select.value.slice(1)
 """
-# Two dollar signs would make the browser fetch a renderer of mathematics.
+# Two dollar signs would make the browser download a renderer of mathematics.
 _TICK = """
 if (select.value != strip) return String(Number(tick.toPrecision(6)))
 const name = classes.data.name[tick]
@@ -148,7 +148,7 @@ class ClassPicture:
         for side, select, axis in (("x", self._x, self.plot.xaxis[0]), ("y", self._y, self.plot.yaxis[0])):
             turned = {"glyphs": self._glyphs, "side": side, "select": select, "axis": axis, "strip": STRIP}
             select.js_on_change("value", CustomJS(args=turned, code=_AXIS))
-        # Each callback has a list of its own: bokeh takes one that occurs within itself for a circle.
+        # Each callback has its own list: bokeh refuses a list that contains itself.
         chosen = controls | {"colours": self._colours, "filters": [*filters], "longest": LONGEST_LABEL}
         self._choice.js_on_change("value", CustomJS(args=chosen, code=_CHOSEN + _REFRESH))
         for control in (self._buttons, self._rest):

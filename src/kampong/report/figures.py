@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 DARK, FIRST, SECOND = "#1a1a1a", "#332288", "#CC6677"
 MOST_DRIFTING, SURE = 12, 2.0
-"""At most so many classes are drawn as drifting, each with a change of at least so many standard errors."""
+"""At most so many classes are shown as drifting; each has changed by at least so many standard errors."""
 
-# One column on a phone, two on a desk.
+# One column on a phone, two on a wide screen.
 _GRID = """
 :host { display: grid !important; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr));
   gap: 28px 36px; max-width: 1400px; margin: 0 auto; padding: 16px; box-sizing: border-box; align-items: start; }
@@ -208,7 +208,7 @@ class Figures:
             sizing_mode="stretch_width",
             name="table",
         )
-        # A table whose number of rows stays the same is not drawn again by itself.
+        # bokeh does not redraw a table by itself if its number of rows is the same.
         again = CustomJS(args={"view": table.view}, code="view.change.emit()")
         self._classes.js_on_change("data", again)
         return table
@@ -290,10 +290,10 @@ def _no_dead(snapshot: Snapshot) -> str:
     return "" if len(dead) and dead[-1] > 0 else "no dead letters: every record could be used"
 
 
-# What stands together in a cell of the grid.
+# What is shown together in a cell of the grid.
 _CELLS = [("classes",), ("accuracy", "speed"), ("drift",), ("table",), ("eigenvalues",), ("dead", "epsilon")]
 
-# Title, caption, and what is said in place of the figure where there is nothing to draw.
+# Title, caption, and the text shown if there is nothing to draw.
 _HEADINGS: dict[str, tuple[str, str, Any]] = {
     "classes": ("Classes in the subspace", "A sample of the latest rows. Hover over a point to read it.", _no_points),
     "accuracy": ("Accuracy", "Each row is predicted before it is learnt.", _no_rows),
@@ -340,7 +340,7 @@ def _pairs(title: str, pairs: list[tuple[str, str]], missing: str) -> str:
 
 
 def _text(name: str | None = None) -> Div:
-    # Class names may hold the signs of mathematical markup, which would make the browser fetch a renderer.
+    # Class names may look like mathematical markup, which would make the browser download a renderer.
     return Div(disable_math=True, sizing_mode="stretch_width", stylesheets=[InlineStyleSheet(css=_TEXT)], name=name)
 
 

@@ -1,4 +1,4 @@
-"""The live page of a running stream: the report's figures, served beside the stream and renewed as it goes on."""
+"""The live page of a running stream: the figures of the report, served and updated while the stream runs."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ _log = logging.getLogger(__name__)
 class LivePage:
     """A page that shows a stream while it runs, and stays after its end until it is stopped.
 
-    A server of its own thread renews the page from the newest snapshot. Publishing never waits for it, costs at most a
-    twentieth of the stream's time, and never raises: what goes wrong is logged. Nothing is written by the page, and a
-    reader who leaves or reloads does not touch the stream.
+    A server in its own thread updates the page from the newest snapshot. Publishing never waits for the server, costs
+    at most a twentieth of the stream's time, and never raises: errors are logged. The page writes nothing, and readers
+    who leave or reload it do not affect the stream.
 
     Parameters
     ----------
     host : str
-        The address to serve at. Any but this machine's own (127.0.0.1, ::1, localhost) needs a token.
+        The address to serve at. All addresses except this machine's own (127.0.0.1, ::1, localhost) need a token.
     port : int
         The port; 0 takes a free one.
     token : str, optional
-        A secret of at least 8 characters without which every request is refused. The address that `start` returns
-        holds it; the browser keeps it in a cookie.
+        A secret of at least 8 characters. Requests without it are refused. The address that `start` returns contains
+        it; the browser keeps it in a cookie.
     title : str
         The heading.
     provenance : mapping, optional
-        Where the data come from and how the run is made.
+        Where the data come from and how the run was started.
     interval : float
-        Seconds between two snapshots, at the least.
+        The least number of seconds between two snapshots.
 
     See Also
     --------
@@ -103,7 +103,7 @@ class LivePage:
         self.title, self.provenance, self.interval = title, dict(provenance or {}), interval
         self._last: tuple[Any, History, Mapping[str, Any]] = (None, History(), {})
         self._due = 0.0
-        # One reference, replaced as a whole: readers see the old pair or the new one.
+        # The pair is replaced as a whole, so readers see the old pair or the new one, never a mixture.
         self._current = (0, take(None, History(), title=title, state="waiting for rows", provenance=provenance))
         self._loop: IOLoop | None = None
         self._thread: threading.Thread | None = None
@@ -138,12 +138,12 @@ class LivePage:
         return address if self.token is None else f"{address}?token={quote(self.token, safe='')}"
 
     def publish(self, model: Any, history: History, counters: Mapping[str, Any] | None = None) -> None:
-        """Show this state, unless the last one is too young; called by the stream after a batch.
+        """Show this state, unless the last one is too recent; the stream calls this after a batch.
 
         Parameters
         ----------
         model : object or None
-            The model; only read, and never solved.
+            The model; it is only read, never solved.
         history : History
             The course of the stream.
         counters : mapping, optional
@@ -173,7 +173,7 @@ class LivePage:
     # How.
 
     def _snap(self, state: str) -> None:
-        """Replace the current snapshot; the stream goes on whatever happens here."""
+        """Replace the current snapshot; an error here does not stop the stream."""
         started = time.monotonic()
         model, history, counters = self._last
         try:
@@ -232,13 +232,13 @@ class LivePage:
 
 
 class _Guard:
-    """Says of each request, those of the websocket included, whether it may pass."""
+    """Decides which requests are allowed, including those of the websocket."""
 
     def __init__(self, token: str | None, port: int) -> None:
         self.token, self.cookie = token, f"kampong_{port}"
 
     def refusal(self, request: Any) -> str:
-        """Return why a request is refused; nothing where it may pass."""
+        """Return why a request is refused, or an empty text if it is allowed."""
         host = request.headers.get("Host", "").lower()
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host:
@@ -247,7 +247,7 @@ class _Guard:
             cookie = request.cookies.get(self.cookie)
             admitted = self.is_token(cookie.value if cookie else "")
             return "" if admitted else "Open the address that was printed when the page started: it holds the token."
-        # A name that leads here from elsewhere would let its owner read the page.
+        # Another host name that resolves to this machine would let its owner read the page.
         name = urlsplit(f"//{host}").hostname or ""
         return "" if _is_this_machine(name) else "Without a token this page is only for 127.0.0.1 and localhost."
 
@@ -257,7 +257,7 @@ class _Guard:
         return request.path == "/" and self.is_token(quote(given, safe=""))
 
     def is_token(self, text: str) -> bool:
-        """Compare a quoted token, in a time that does not depend on it."""
+        """Compare a token in constant time."""
         return self.token is not None and hmac.compare_digest(text.encode(), quote(self.token, safe="").encode())
 
 
@@ -275,7 +275,7 @@ class _Guarded(BokehTornado):
         return super().new_connection(protocol, socket, *more, **named)
 
     async def close_sockets(self) -> None:
-        """Say goodbye to the readers, and hang up on those who do not answer at once."""
+        """Close the connections of all readers, by force where they do not answer at once."""
         readers = [reader for reader in self._open_sockets if reader.ws_connection is not None]
         streams = [reader.ws_connection.stream for reader in readers]
         for reader in readers:

@@ -1,4 +1,4 @@
-"""The report of a stream: one HTML file that opens from disk and asks nothing of the network."""
+"""The report of a stream: one HTML file that opens from disk and needs no network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_report(
 ) -> None:
     """Write a report: a single HTML file of a few megabytes at most, whatever the length of the stream.
 
-    It holds everything it needs, so it opens from disk without a network. The file appears whole or not at all.
+    It contains everything it needs, so it opens from disk without a network. The file is written whole or not at all.
 
     Parameters
     ----------

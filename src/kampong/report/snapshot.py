@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     Columns = dict[str, Any]
 
 WINDOW_ROWS, WINDOW_SHARE = 1000, 0.02
-"""A point of a "recent" curve looks back over so many rows, or over this share of the rows so far if that is more."""
+"""A point of a "recent" curve covers so many past rows, or this share of the rows so far if that is more."""
 
 FEWEST_POINTS = 5
-"""The movement of a class is told from at least so many recent points."""
+"""The movement of a class is measured from at least so many recent points."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the page shows, independent of the stream from now on.
+    """What the page shows, as a copy that later batches do not change.
 
     Attributes
     ----------
@@ -40,19 +40,19 @@ class Snapshot:
     summary : list of pairs of str
         The key figures: name and value.
     progress : dict of str to array
-        One value an entry of the history: `rows` so far, `accuracy`, `recent`, `speed`, `dead`, `epsilon`, `e1` to
+        One value per entry of the history: `rows` so far, `accuracy`, `recent`, `speed`, `dead`, `epsilon`, `e1` to
         `e8`.
     n_eigenvalues : int
-        How many of the columns `e1` … hold something.
+        How many of the columns `e1` … are in use.
     points : dict of str to array
         One value a kept point: `d1` to `d8`, `label`, `predicted`, `row` and `strip` (a height for each class).
     n_directions : int
-        How many of the columns `d1` … hold something.
+        How many of the columns `d1` … are in use.
     classes : dict of str to array
         One value a class, the most frequent first: `name`, `rows`, `past`, `recent`, `change`, `errors` (the change in
         standard errors), `movement`.
     recent_rows : int
-        The rows of the window in which a class is recent.
+        The number of rows that count as recent.
     facts : list of pairs of str
         The model.
     provenance : list of pairs of str
@@ -83,7 +83,7 @@ def take(
 ) -> Snapshot:
     """Return what the page shows of a model and a history at this moment.
 
-    Nothing is solved for it: of the model, only what costs nothing to read is shown.
+    Nothing is solved for it: only what the model has already computed is shown.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ def _classes(table: ClassTable) -> tuple[list[str], Columns]:
 def _movements(centres: dict[str, Float], points: Points, names: list[str]) -> Float:
     """Return how far the recent points of each class lie from its mean over the whole stream, in spreads of a class.
 
-    The distance of the mean of m points is measured in spreads within the classes along each direction; what m points
-    would stray by chance (p/m in squared spreads, for p directions) is taken off.
+    The distance of the mean of m points is measured in spreads within the classes along each direction. The distance
+    expected by chance (p/m in squared spreads, for p directions) is subtracted.
     """
     moved = np.full(len(names), np.nan)
     if not centres or not points.labels:
@@ -190,7 +190,7 @@ def _movements(centres: dict[str, Float], points: Points, names: list[str]) -> F
 def _points(points: Points, names: list[str]) -> Columns:
     ranks = {name: rank for rank, name in enumerate(names)}
     rank = np.array([ranks.get(label, len(names)) for label in points.labels], dtype=np.float64)
-    scatter = (points.row_numbers * 0.6180339887498949) % 1.0 - 0.5  # spreads points of one class; fixed for a row
+    scatter = (points.row_numbers * 0.6180339887498949) % 1.0 - 0.5  # spreads points of a class; fixed for a row
     columns: Columns = {f"d{place + 1}": points.coordinates[:, place] for place in range(DIRECTIONS)}
     columns |= {"label": points.labels, "predicted": [text or "not predicted" for text in points.predicted]}
     return columns | {"row": points.row_numbers.astype(np.float64), "strip": rank + 0.7 * scatter}

@@ -1,4 +1,4 @@
-"""Columns chosen and kept as they are."""
+"""Selectors: they choose columns and keep them unchanged."""
 
 from kampong.selectors.information_gain import InformationGain
 

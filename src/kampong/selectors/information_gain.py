@@ -32,8 +32,8 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
 
         IG(t) = H(class) − P(t) H(class | t present) − P(not t) H(class | t absent),
 
-    in nats, from the weight of each class and the weight of its rows that hold each term: a table of K × d sums, which
-    merges exactly and costs O(non-zeros) a row. This is the selection that the papers compare with (IG3, IG500).
+    in nats. It needs the weight of each class and the weight of its rows that hold each term: a table of K × d sums,
+    which merges exactly and costs O(non-zeros) a row. This is the selection that the papers compare with (IG3, IG500).
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""What is remembered of a stream: counts, means and scatter of its classes. Update, merge, decay; never the rows.
+"""Statistics of a stream: counts, means and scatter of its classes, which can be updated, merged and decayed.
 
-Both statistics are commutative monoids: any order, any cut into batches and any merge tree give the same state up to
-rounding. Batches are summarised about their own rows and joined by the pairwise formulas of Chan, Golub and LeVeque,
-so data far from the origin keep their digits.
+The order of the rows, the batches and the order of merges do not matter: the state is the same up to rounding. Each
+batch is summed about its own rows, and joined by the pairwise formulas of Chan, Golub and LeVeque. So data far from
+the origin lose no digits.
 
-`means` holds ClassMeans, `scatter` ClassScatter, `_batch` the sums over one batch that both start from.
+`means` holds ClassMeans, `scatter` ClassScatter, `batch` the sums over one batch that both start from.
 """
 
 from kampong.statistics.means import ClassMeans

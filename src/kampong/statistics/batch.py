@@ -1,4 +1,4 @@
-"""One batch of rows: its classes summed up about their own rows, or a few rows learnt one by one."""
+"""One batch of rows: sums of its classes about their own rows, or a few rows learnt one by one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
 
 LARGEST = 1e150
-"""Class means beyond this magnitude have squares that overflow."""
+"""The squares of class means above this magnitude overflow."""
 
 LOST_DIGITS = 1e-3
-"""A column whose scatter is a smaller part of its squares is shifted before they are summed."""
+"""If the scatter of a column is a smaller share of its sum of squares, the column is shifted before it is summed."""
 
 
 class Summary(NamedTuple):
@@ -31,7 +31,7 @@ class Summary(NamedTuple):
 
 
 def summarise(X: Rows, members: Members, owner: str) -> Summary:
-    """Summarise a batch without touching a state; refuse what is not finite, in the name of its owner."""
+    """Summarise a batch without changing a state; refuse NaN and infinity with a message that names the owner."""
     counts: Float = np.bincount(members.codes, weights=members.weights).astype(np.float64)
     present = np.flatnonzero(np.bincount(members.codes))
     local = np.zeros(len(counts), dtype=np.int64)
@@ -48,7 +48,7 @@ def summarise(X: Rows, members: Members, owner: str) -> Summary:
 
 
 def few_dense(X: sparse.csr_array) -> Float:
-    """Return a few sparse rows as dense ones: no more than the class means take anyway."""
+    """Return a few sparse rows as dense ones; they take no more memory than the class means."""
     if len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < X.shape[1]:
         _refuse_broken(X.shape[1])
     dense: Float = X.toarray()
@@ -79,7 +79,7 @@ def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, 
 
 
 def _summarise_sparse(X: sparse.csr_array, members: Members, counts: Float) -> tuple[Float, Float]:
-    """Return means and squares of the classes of a sparse batch, summed about zero where that keeps the digits."""
+    """Return means and squares of the classes of a sparse batch, summed about zero where that loses no digits."""
     means, raw, canonical = _sum_csr(X, members, counts)
     if not canonical:
         X = as_canonical(X)
@@ -120,7 +120,7 @@ def as_canonical(X: sparse.csr_array) -> sparse.csr_array:
 
 
 def shift_far_columns(X: sparse.csr_array, members: Members, batch: Summary) -> tuple[sparse.csr_array, Float]:
-    """Subtract a constant from the columns whose scatter would drown in their squares; they become full columns."""
+    """Shift columns whose scatter would be lost in the rounding of their squares, by a constant; they become dense."""
     weights = np.zeros(X.shape[0])
     np.add.at(weights, members.rows, members.weights)
     raw = np.asarray(X.multiply(X).T @ weights).ravel()

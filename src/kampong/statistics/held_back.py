@@ -1,4 +1,4 @@
-"""Statistics as if some of their rows had never come: what those added is subtracted again, without another pass."""
+"""Statistics without some of their rows: what these rows added is subtracted, without another pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import sparse
 from kampong.data.labels import Members
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.rows import ClassRows, within_times
+from kampong.statistics.rows import ClassRows, within_squares, within_times
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ TINY = np.finfo(float).tiny
 
 
 class HeldBack(ClassMeans):
-    """Statistics as if some of their rows had never come.
+    """Statistics without some of their rows: what these rows added is subtracted.
 
     Parameters
     ----------
     statistics : ClassRows or ClassReservoir
-        What is known of all rows.
+        The statistics of all rows.
     sample : Sample
         Some of these rows.
     fold : array of int
-        Which rows of the sample to hold back.
+        Which rows of the sample to hold out.
     """
 
     holds_within = True
@@ -57,7 +57,7 @@ class HeldBack(ClassMeans):
         sums = sums if isinstance(sums, np.ndarray) else sums.toarray()
         self._means = statistics._means[: len(order)].copy()
         left = self._counts > 0
-        # Σ w (x − m) over what stays is minus that over what goes.
+        # Σ w (x − m) over the rows that stay is minus the sum over the rows held out.
         self.shift = np.zeros_like(self._means)
         self.shift[left] = (gone[left, None] * self._means[left] - sums[left]) / self._counts[left, None]
         self._means += self.shift
@@ -74,7 +74,7 @@ class HeldBack(ClassMeans):
             self._row_mean = total / max(self._row_weight, TINY)
 
     def within_times(self, block: Float) -> Float:
-        """Return S_w @ block, without the rows held back."""
+        """Return S_w @ block, without the held-out rows."""
         if self.others is not None:
             X, members = self.others
             return within_times(X, members, self._means, block) / max(float(members.weights.sum()), TINY)
@@ -85,3 +85,13 @@ class HeldBack(ClassMeans):
         product -= moved.T @ (moved @ block)
         result: Float = product / max(self.total, TINY)
         return result
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w, without the rows held back."""
+        if self.others is not None:
+            X, members = self.others
+            return within_squares(X, members, self._means) / max(float(members.weights.sum()), TINY)
+        squares = self.everything.total * self.everything.within_variances()
+        squares -= within_squares(self.rows, self.members, self._means - self.shift)
+        squares -= self._counts @ np.square(self.shift)
+        return np.asarray(np.maximum(squares, 0.0) / max(self.total, TINY))

@@ -1,4 +1,4 @@
-"""KernelScatter: class means and scatter of rows seen through their kernel values to a few landmarks."""
+"""KernelScatter: class means and scatter of the kernel values of rows to a few landmarks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kampong.statistics.means import ClassMeans
 
 VALUES_BYTES = 64 * 2**20
-"""A block of kernel values: rows enough for the product that follows to run at full speed."""
+"""Bytes of a block of kernel values: enough rows for the next product to run at full speed."""
 
 
 class Basis(Protocol):
-    """An orthonormal basis of what the images of some landmarks span: all that the statistics need to know of it."""
+    """An orthonormal basis of the span of the images of some landmarks, as far as the statistics need it."""
 
     @property
     def rank(self) -> int:
@@ -43,7 +43,7 @@ class Basis(Protocol):
 class KernelScatter(ClassScatter):
     """Class means and scatter of φ(x) projected on the span of the landmarks: O(K·m + m²) memory.
 
-    It is updated with rows, sums over their kernel values, and is read in orthonormal coordinates: means, `mean`,
+    It takes rows and sums their kernel values. What it returns is in orthonormal coordinates: means, `mean`,
     `between_factor`, `within_scatter` and `within_trace` are those of L⁻¹k(x). Every solver can work on it.
 
     Parameters
@@ -75,8 +75,8 @@ class KernelScatter(ClassScatter):
 
     @property
     def squares(self) -> Float:
-        """Refuse: distances from the class mean are known for all classes together (`within_trace`), not for each."""
-        raise TypeError("KernelScatter knows the squared distances within all classes together: read within_trace.")
+        """Raise an error: distances from the class mean are known only for all classes together (`within_trace`)."""
+        raise TypeError("KernelScatter knows the squared distances only for all classes together: read within_trace.")
 
     @property
     def within_trace(self) -> float:
@@ -131,7 +131,7 @@ class KernelScatter(ClassScatter):
 
     @classmethod
     def from_state(cls, contents: Any, n_features: int) -> Self:
-        """Refuse: the landmarks are kept apart; see `around`."""
+        """Raise an error: the landmarks are saved separately; see `around`."""
         raise TypeError(
             "KernelScatter.from_state: give its landmarks too, with around(basis, ClassScatter.from_state(…))."
         )
@@ -169,5 +169,5 @@ class KernelScatter(ClassScatter):
             self._turned = self.basis.coordinates(np.ascontiguousarray(half.T))
             mirror(self._turned)
             diagonal = self._turned.diagonal()
-            np.fill_diagonal(self._turned, np.maximum(diagonal, 0.0))  # rounding may leave less
+            np.fill_diagonal(self._turned, np.maximum(diagonal, 0.0))  # rounding may make it negative
         return self._turned

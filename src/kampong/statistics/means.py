@@ -1,4 +1,4 @@
-"""ClassMeans: weighted count, mean and squared distances of every class; what every other statistic builds on."""
+"""ClassMeans: weighted count, mean and squared distances of every class; all other statistics build on it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from kampong.data.labels import Label
 
 FURTHEST = 1e155
-"""No class mean is further out: rows whose squares overflow are never learnt."""
+"""The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
 
 FEW = 8
-"""A batch of up to so many rows is learnt row by row: less ceremony than a summary."""
+"""A batch of at most so many rows is learnt row by row, which costs less than a summary."""
 
 
 class Reading(NamedTuple):
@@ -68,7 +68,7 @@ class ClassMeans:
     Attributes
     ----------
     n_samples : int
-        Rows of positive weight seen, whatever their weight and age.
+        Rows of positive weight seen. Each counts as one, whatever its weight and age.
     multilabel : bool or None
         Whether the targets are indicator matrices; None before the first batch.
 
@@ -128,7 +128,7 @@ class ClassMeans:
     @property
     def total(self) -> float:
         """Return the weight of all memberships."""
-        return float(self._counts[: len(self._index)].sum())  # spare room would change the order of the sum
+        return float(self._counts[: len(self._index)].sum())  # unused entries would change the order of the sum
 
     @property
     def mean(self) -> Float:
@@ -162,6 +162,10 @@ class ClassMeans:
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, where it is known."""
+        raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w, where it is known."""
         raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
 
     # What a stream does.
@@ -242,7 +246,7 @@ class ClassMeans:
     def from_state(cls, contents: Contents, n_features: int) -> Self:
         """Return the statistics that `to_state` wrote, each value checked against the others.
 
-        Compiled loops trust their arrays, so nothing gets past here that could lead one of them out of bounds.
+        Compiled loops do not check their arrays, so everything that could lead one out of bounds is checked here.
 
         Parameters
         ----------
@@ -281,7 +285,7 @@ class ClassMeans:
         multilabel = is_indicator(y)
         if self.multilabel is not None and multilabel != self.multilabel:
             raise ValueError(
-                "y changed its form during the stream: "
+                "the form of y changed during the stream: "
                 + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
                 + " Use one form throughout."
             )
@@ -311,7 +315,7 @@ class ClassMeans:
         self._keep(X, reading, before)
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
-        """Keep rows of a batch that has been learnt, after `before` earlier ones: none here."""
+        """Keep rows of a batch that has been learnt, after `before` earlier ones; this class keeps none."""
 
     def _restore(self, contents: Contents) -> None:
         """Take back what `to_state` wrote."""
@@ -398,10 +402,10 @@ class ClassMeans:
         return shift
 
     def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:
-        """Add a batch to whatever second moments are kept: none here."""
+        """Add a batch to the second moments; this class keeps none."""
 
     def _join(self, other: Any, joined: Float) -> None:
-        """Add the other's second moments to ours: none here."""
+        """Add the second moments of the other; this class keeps none."""
 
     def _absorb_rows(self, X: Rows, weights: Float) -> None:
         total = float(weights.sum())

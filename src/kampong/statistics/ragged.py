@@ -1,4 +1,4 @@
-"""Rows of any length, dense or sparse, in flat arrays with their keys and labels: what a reservoir keeps and moves."""
+"""Rows of any length, dense or sparse, in flat arrays with their keys and labels: the storage of a reservoir."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Drawn:
     codes: Integer
 
     def part(self, rows: Any) -> Self:
-        """Return some of the rows; what they point into stays as it is."""
+        """Return some of the rows; the arrays that they point into do not change."""
         flat = ("codes", "indices", "data")
         return type(self)(*(value if name in flat else value[rows] for name, value in vars(self).items()))
 
@@ -49,7 +49,7 @@ class Ragged(Drawn):
         return sum(array.nbytes for array in vars(self).values())
 
     def append_to(self, room: Ragged, used: tuple[int, int, int]) -> None:
-        """Copy all rows behind the rows, entries and labels already there."""
+        """Append all rows to the rows, entries and labels already there."""
         arguments = (*vars(self).values(), *vars(room).values(), *used)
         _append(*arguments)
 
@@ -141,7 +141,7 @@ def _append(
     entries: int,
     labels: int,
 ) -> None:
-    """Copy rows behind the n rows of a room: one call, for streams that come row by row."""
+    """Append rows to the n rows of a store in one call, for streams that come row by row."""
     for i in range(len(keys)):
         room_keys[n + i], room_weights[n + i], room_frames[n + i] = keys[i], weights[i], frames[i]
         room_first[n + i], room_count[n + i] = entries, count[i]

@@ -1,7 +1,7 @@
 """A bounded sample of the rows of a stream: S_w at any width, beside the exact class means of everything seen.
 
-Every row draws an exponential clock, and those that ring first stay. Which rows stay depends on the rows, their weights
-and the seed; neither batches nor reads leave a trace.
+Every row draws an exponential random number, its clock, and the rows with the smallest are kept. Which rows are kept
+depends only on the rows, their weights and the seed, not on the batches or on reads in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kampong.data.labels import Members
 from kampong.data.rows import check_whole
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
-from kampong.statistics.rows import Sample, within_times
+from kampong.statistics.rows import Sample, within_squares, within_times
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from kampong.statistics.means import Reading
 
 BUDGET = 64 * 2**20
-"""Bytes for rows, unless told otherwise: 66,000 documents of 76 words."""
+"""Bytes for rows by default: 66,000 documents of 76 words."""
 
 ROW_BYTES = 96
-"""What a row costs beside its entries and labels: seven numbers kept, and the room to sort them."""
+"""Bytes of a row beside its entries and labels: seven numbers kept, and the space to sort them."""
 
 PENDING_SHARE = 1 / 16
-"""The part of the budget that may wait for the next cut."""
+"""The share of the budget for rows that wait until the sample is next cut to size."""
 
 
 class ClassReservoir(ClassMeans):
@@ -48,34 +48,35 @@ class ClassReservoir(ClassMeans):
 
     makes every total Σ ω_i f(x_i) an unbiased estimate of that over the whole stream: bottom-k sampling (Cohen and
     Kaplan 2007) by the keys of Efraimidis and Spirakis (2006). Here rows count by their bytes and not by their number,
-    which leaves the argument as it is. For S_w we deviate: ω is scaled in each class to the exact weight of the class.
+    and the same proof holds. For S_w we deviate: ω is scaled in each class to the exact weight of the class.
 
-    The clocks come from a hash of `random_state` and the number of the row in the stream: how the stream is cut into
-    batches changes nothing, not a bit. Decay multiplies all weights seen so far, which moves all keys alike: the order
-    stays, nothing is drawn again, and recent rows are favoured. Decay by 0 forgets the sample.
+    The clocks come from a hash of `random_state` and the number of the row in the stream, so the result is the same,
+    bit for bit, however the stream is cut into batches. Decay multiplies all weights seen so far, which changes all
+    their keys by the same factor: their order stays, nothing is drawn again, and recent rows are favoured. Decay by 0
+    forgets the sample.
 
-    While everything fits, S_w is exact.
+    As long as all rows fit the budget, S_w is exact.
 
     Parameters
     ----------
     n_features : int
         The width of the rows.
     budget : int
-        Bytes for the sample. While it takes in rows, about twice as much is in use.
+        Bytes for the sample. About twice as much is in use while rows are added.
     random_state : int
-        The seed of the clocks, at least 0. Streams to be merged need different ones: rows of equal number and equal
-        seed share their clock.
+        The seed of the clocks, at least 0. Streams to be merged need different seeds: rows of the same number and seed
+        have the same clock.
 
     See Also
     --------
-    ClassRows : All rows, in hand.
+    ClassRows : All rows, kept in memory.
     ClassScatter : The d × d scatter, exact, where it fits.
 
     Notes
     -----
-    The first rows settle the form, dense or sparse (CSR); later batches of the other form are converted. Rows are kept
+    The first rows decide the form, dense or sparse (CSR); later batches of the other form are converted. Rows are kept
     in float32 until the first batch in float64. A row of weight 0 is absent. A row with several labels is kept once; a
-    row with none is not kept. In S_w a class without a row in the sample is taken to vary as the others do.
+    row without labels is not kept. For S_w a class without rows in the sample is assumed to vary like the others.
 
     Examples
     --------
@@ -150,9 +151,16 @@ class ClassReservoir(ClassMeans):
         if weight == 0:
             raise ValueError(
                 f"ClassReservoir has seen {self.n_samples} rows, and the {len(kept.keys)} kept within its budget of "
-                f"{self.budget} bytes weigh nothing: S_w needs one that does. Give it rows, or a larger budget."
+                f"{self.budget} bytes have no weight: S_w needs one that has. Give it rows, or a larger budget."
             )
         return within_times(self._rows(kept), members, self._means[: len(self._index)], block) / weight
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w: exact while all rows fit, estimated from the sample after that."""
+        kept = self._cut()
+        members, _ = self._weigh(kept)
+        squares = within_squares(self._rows(kept), members, self._means[: len(self._index)])
+        return squares / max(float(members.weights.sum()), np.finfo(float).tiny)
 
     def sample(self, most: int | None = None) -> Sample:
         """Return the rows kept, or the first `most` of them, which are a sample too, in the order of their keys."""
@@ -168,7 +176,7 @@ class ClassReservoir(ClassMeans):
     def halves(self) -> tuple[Self, Self]:
         """Return two copies with the same means and every other row of the sample each: their difference is its error.
 
-        They are for reading: in a half that goes on learning, the rows of before count for half.
+        They are for reading only: in a half that learns more rows, the earlier rows would count half.
         """
         first, second = self._copy(), self._copy()
         for start, half in enumerate((first, second)):
@@ -225,7 +233,7 @@ class ClassReservoir(ClassMeans):
             )
 
     def _join(self, other: Any, joined: Float) -> None:
-        """Unite the samples: the weights of both streams as they are now."""
+        """Unite the samples, with the weights of both streams as they are now."""
         super()._join(other, joined)
         kept = other._cut()
         shift = self._frame - other._frame
@@ -241,7 +249,7 @@ class ClassReservoir(ClassMeans):
         self._cut(always=True)
 
     def _settle(self, X: Rows) -> None:
-        """Let rows settle the form and dtype of the sample, whether one stays or not: batches must not matter."""
+        """Let rows decide the form and dtype of the sample, even rows that are not kept: batches must not matter."""
         if self._sparse is None:
             self._sparse = not isinstance(X, np.ndarray)
             self._kept = self._waiting = self._room((0, 0, 0), X.dtype)
@@ -268,7 +276,7 @@ class ClassReservoir(ClassMeans):
             self._add(flat_rows(block, np.arange(block.shape[0]), drawn.part(part)))
 
     def _add(self, rows: Ragged) -> None:
-        """Let rows wait for the next cut, or cut at once where they are too many."""
+        """Let rows wait until the sample is next cut to size; cut at once if there are too many."""
         dtype = self._kept.data.dtype
         n, entries, labels = self._used
         used = (n + len(rows.keys), entries + int(rows.count.sum()), labels + int(rows.label_count.sum()))
@@ -284,7 +292,7 @@ class ClassReservoir(ClassMeans):
         self._used = used
 
     def _cut(self, *more: Ragged, dtype: np.dtype[Any] | None = None, always: bool = False) -> Ragged:
-        """Return the sample once all rows that wait have joined it: those of smallest key that fit the budget."""
+        """Add the rows that wait, and return the sample: the rows of smallest key that fit the budget."""
         if not (self._used[0] or more or always):
             return self._kept
         dtype = dtype or self._kept.data.dtype
@@ -357,7 +365,7 @@ class ClassReservoir(ClassMeans):
 
 
 class SampledScatter(ClassReservoir, ClassScatter):
-    """The d × d scatter, exact, and a sample of rows beside it, to judge by.
+    """The d × d scatter, exact, and a sample of rows beside it, to choose parameters with.
 
     Parameters
     ----------
@@ -372,3 +380,7 @@ class SampledScatter(ClassReservoir, ClassScatter):
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, from the scatter."""
         return ClassScatter.within_times(self, block)
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w, from the scatter."""
+        return ClassScatter.within_variances(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from kampong._runtime.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
@@ -24,12 +25,12 @@ class Sample(NamedTuple):
     rows : array or sparse matrix of shape (n, d)
         The rows.
     members : Members
-        Which row counts for which class (a position in `classes`), and with what weight in S_w: where S_w comes from
-        the sample itself, the weights of a class sum to its exact weight.
+        Which row counts for which class (a position in `classes`), and with what weight in S_w. Where S_w is computed
+        from the sample itself, the weights of a class sum to its exact weight.
     weights : array of shape (n,)
-        For each row, the weight of the rows it stands for, by itself: totals over the sample are unbiased.
+        For each row, the weight of all rows that it represents: totals over the sample are unbiased.
     own : array of shape (n,)
-        For each row, what it weighs in the class means.
+        For each row, its weight in the class means.
     numbers : array of shape (n,)
         Where each row is among those that S_w is computed from.
     """
@@ -49,7 +50,7 @@ class Sample(NamedTuple):
 
 
 class PastRows(ClassMeans):
-    """Exact class means of rows that were in hand and are gone: enough to read, too little to go on.
+    """Exact class means of rows that are no longer kept: they can be read, but cannot learn more.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class PastRows(ClassMeans):
     )
 
     def plain(self) -> ClassMeans:
-        """Return class means that can go on learning, where they are all that is needed."""
+        """Return class means that can learn more, for criteria that need nothing else."""
         result = ClassMeans(self.n_features)
         result.__dict__.update(vars(self))
         return result
@@ -79,7 +80,7 @@ class PastRows(ClassMeans):
 
 
 class ClassRows(ClassMeans):
-    """Exact class means, and the rows themselves, in hand for as long as this object lives.
+    """Exact class means, and the rows themselves, which are kept as long as this object exists.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class ClassRows(ClassMeans):
 
     def _read(self, y: Any, weights: Float, decay: float) -> Reading:
         if self._held or decay != 1.0:
-            raise ValueError("ClassRows holds one batch, all rows in hand; use ClassScatter for a stream.")
+            raise ValueError("ClassRows holds one batch, all rows in memory; use ClassScatter for a stream.")
         return super()._read(y, weights, decay)
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
@@ -116,13 +117,13 @@ class ClassRows(ClassMeans):
         self._weighs = reading.weights > 0
 
     def without_rows(self) -> PastRows:
-        """Return the class means alone, so that the rows can go."""
+        """Return the class means without the rows, so that their memory can be freed."""
         result = PastRows(self.n_features)
         result.__dict__.update({name: value for name, value in vars(self).items() if name in vars(result)})
         return result
 
     def sample(self, most: int, random_state: int = 0) -> Sample:
-        """Return the rows that a stream of them would keep: all of positive weight, or `most` of them."""
+        """Return the sample that a stream of these rows would keep: all of positive weight, or `most` of them."""
         X, members = self.held()
         counted = np.zeros(X.shape[0])
         counted[members.rows] = members.weights
@@ -147,6 +148,27 @@ class ClassRows(ClassMeans):
         """Return S_w @ block."""
         X, members = self.held()
         return within_times(X, members, self._means[: len(self._index)], block) / self.total
+
+    def within_variances(self) -> Float:
+        """Return the diagonal of S_w."""
+        return within_squares(*self.held(), self._means[: len(self._index)]) / self.total
+
+
+def within_squares(X: Rows, members: Members, means: Float) -> Float:
+    """Return Σ w (x − m)² over all memberships, for each feature."""
+    weights = np.bincount(members.rows, weights=members.weights, minlength=X.shape[0])
+    totals = np.bincount(members.codes, weights=members.weights, minlength=len(means))
+    if isinstance(X, np.ndarray):
+        squares = np.zeros(X.shape[1])
+        for part in blocks(len(members.rows), 8 * X.shape[1]):
+            centred = X[members.rows[part]] - means[members.codes[part]]
+            squares += members.weights[part] @ np.square(centred)
+        return squares
+    belongs = sparse.csr_array((members.weights, (members.codes, members.rows)), shape=(len(means), X.shape[0]))
+    sums = (belongs @ X).toarray()
+    raw = np.asarray(X.multiply(X).T @ weights).ravel()
+    squares = raw - 2 * np.einsum("kd,kd->d", sums, means) + totals @ np.square(means)
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 def within_times(X: Rows, members: Members, means: Float, block: Float) -> Float:

@@ -1,9 +1,9 @@
-"""The one sampler: every row draws a clock from its number and a seed, and those that ring first are the sample.
+"""The sampler: every row gets a random clock from its number and a seed; the rows of smallest key are the sample.
 
 Row i of weight w_i draws a clock E_i ~ Exp(1) and has the key log(E_i / w_i). The k rows of smallest key are a weighted
 sample without replacement (Efraimidis and Spirakis 2006). With τ the smallest key of all others, a row is in it with
-the probability 1 − exp(−w_i τ), so w_i over that probability makes every total over the sample an unbiased one (Cohen
-and Kaplan 2007). A clock depends on the number and the seed alone: batches, threads and machines do not matter.
+the probability 1 − exp(−w_i τ). So totals over the sample are unbiased if a row counts w_i over that probability (Cohen
+and Kaplan 2007). A clock depends only on the number and the seed: batches, threads and machines do not matter.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def ranks_in_groups(keys: Float, groups: Integer) -> Integer:
 
 
 def stands_for(weights: Float, log_weights: Float, threshold: float) -> Float:
-    """Return what each row of a sample stands for: its weight over the probability that it was drawn.
+    """Return the weight that each row of a sample represents: its own over the probability that it was drawn.
 
     Parameters
     ----------

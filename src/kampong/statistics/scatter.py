@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kampong.statistics.batch import Summary
 
 WIDEST = 8192
-"""The most features for which a scatter matrix is kept: 512 MiB, and two to three times that to solve."""
+"""The most features for which a scatter matrix is kept: it takes 512 MiB, and two to three times that to solve."""
 
 ALONE = 2048
-"""Up to so many features a thread has a scatter of its own (a batch takes 5·d² numbers meanwhile)."""
+"""Up to so many features each thread has its own scatter (a batch then takes 5·d² numbers)."""
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
@@ -30,8 +30,8 @@ DENSE_SHARE = 0.1
 class ClassScatter(ClassMeans):
     """Class means, and the pooled within-class scatter matrix: O(K·d + d²) memory.
 
-    Enough for every criterion of the library. The scatter is summed about the class means, so neither an offset nor
-    a wide separation of the classes costs digits.
+    Enough for every criterion of the library. The scatter is summed about the class means, so no digits are lost if the
+    data are far from the origin or the classes far apart.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ClassScatter(ClassMeans):
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
-        self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only its lower triangle is kept up
+        self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only the lower triangle is current
 
     def within_scatter(self) -> Float:
         """Return S_w, (d, d), symmetric."""
@@ -71,7 +71,7 @@ class ClassScatter(ClassMeans):
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block."""
         block = np.asfortranarray(block, dtype=np.float64)
-        product: Float = linalg.blas.dsymm(1.0 / self.total, self._scatter.T, block, lower=0)  # the triangle kept up
+        product: Float = linalg.blas.dsymm(1.0 / self.total, self._scatter.T, block, lower=0)  # the current triangle
         return product
 
     def decay(self, factor: float) -> Self:
@@ -121,7 +121,7 @@ class ClassScatter(ClassMeans):
         if d > ALONE or n * d < 2**20:
             self._scatter += _centred_squares(X, members, means, 0, n)
             return
-        # Two threads with a product each: threads of BLAS would wait busily for the loop between two products.
+        # Two threads with a product each: threads of BLAS would wait in busy loops between two products.
         parts = split(n, 2)
         found: list[Float] = [np.zeros((d, d)) for _ in parts]
 

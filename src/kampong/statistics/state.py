@@ -1,4 +1,4 @@
-"""Statistics of any kind to and from a checkpoint: the kind is named, and the rest is its own."""
+"""Statistics of any kind to and from a checkpoint: the name of the kind, and the state that the kind writes."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def statistics_state(statistics: ClassMeans) -> dict[str, Any]:
 
 
 def statistics_from(contents: Contents, n_features: int) -> ClassMeans:
-    """Return the statistics that `statistics_state` has written, of the kind they were."""
+    """Return the statistics that `statistics_state` has written, of the same kind."""
     return KINDS[contents.word("kind", tuple(KINDS))].from_state(contents, n_features)

@@ -1,6 +1,6 @@
-"""A labelled stream in, a subspace kept current, predictions out: sources, dead letters, the loop and its exact resume.
+"""Learn a labelled stream, keep a subspace up to date, and predict: sources, dead letters, the loop, exact resume.
 
-Needs the `stream` extra (pyarrow, msgspec). Names are imported when they are asked for.
+Needs the `stream` extra (pyarrow, msgspec). Names are imported when they are first used.
 """
 
 from __future__ import annotations

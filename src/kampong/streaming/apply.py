@@ -65,7 +65,7 @@ def apply(
     watch : callable, optional
         Called after each batch.
     stop : threading.Event, optional
-        Set it to stop after the batch at hand.
+        Set it to stop after the current batch.
 
     Returns
     -------

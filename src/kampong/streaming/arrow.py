@@ -1,4 +1,4 @@
-"""The parts of pyarrow, which brings no types with it, as the other files use them, imported in one place."""
+"""The parts of pyarrow that the other files use, imported in one place because pyarrow has no types."""
 
 from __future__ import annotations
 

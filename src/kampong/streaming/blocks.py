@@ -1,7 +1,7 @@
-"""Bytes in, whole lines out: files, pipes and growing files, plain or compressed, cut where the bytes say.
+"""Bytes in, blocks of whole lines out: from files, pipes and growing files, plain or compressed.
 
-A block starts where the one before ended, and where it ends follows from its start and the bytes themselves, never
-from how they arrived. So the same input always gives the same batches, also after a stop at any of these places.
+A block starts where the one before ended. Its end depends only on its start and on the bytes themselves, never on how
+they arrived. So the same input always gives the same batches, also after a stop between two blocks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kampong.checkpoint import Contents
 
 SMALLEST, LARGEST = 4 * 2**10, 4 * 2**20
-GROWTH = 4  # a block is at most this part of what came before, so that early predictions are not made by nothing
+GROWTH = 4  # a block is at most this part of what came before, so that early predictions come from enough rows
 MAX_RECORD = 8 * 2**20
-HOPELESS = 8  # a line this many times longer than a record may be is no line
+HOPELESS = 8  # a line this many times longer than the longest record is not read as a line
 WITNESS = 4096
 DIGITS = 32  # of a digest that is a witness
 PAUSE = 0.2
@@ -37,7 +37,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a stream of bytes, and a witness of the bytes before it.
+    """A place in a stream of bytes, and digests by which the bytes before it are recognised.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Place:
         )
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records can lie before it: a line is at most one."""
+        """Tell whether so many records can be before it: a line holds at most one."""
         return records <= self.line
 
 
@@ -93,7 +93,7 @@ class Block:
 
     @property
     def blank(self) -> bool:
-        """Whether nothing is in it but blanks."""
+        """Whether it holds only blanks."""
         return not self.data.strip()
 
     def lines(self) -> list[tuple[int, int, bytes]]:
@@ -226,11 +226,11 @@ class Blocks:
             where = self.place.offset + len(self._buffer)
             raise SourceError(
                 f"{self.path}: reading stopped after {where:,} bytes: {error}. The file is damaged or cut short; what "
-                "came before is learnt. Mend the file and start again: the run goes on from there."
+                "came before is learnt. Repair the file and start again: the run goes on from there."
             ) from None
 
     def _long_line(self, seen: int) -> int:
-        """Return where the first line ends, 0 where it is longer than a record may be."""
+        """Return where the first line ends, or 0 if it is longer than a record may be."""
         while True:
             cut = self._buffer.find(b"\n", seen) + 1
             if 0 < cut <= self.max_record + 1:

@@ -1,4 +1,4 @@
-"""Files that a run appends to and can be cut back to a committed length: dead letters and outputs."""
+"""Files that a run appends to, and cuts back to their saved length when it resumes: dead letters and outputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """A file that only grows, opened when first written to, and cut back to what was committed when a run resumes.
+    """A file that only grows. It is opened when first written to, and cut back to its saved length when a run resumes.
 
     Parameters
     ----------
     path : str
-        The file; "-" is stdout, which cannot be cut back; "" keeps nothing.
+        The file; "-" is stdout, which cannot be cut back; "" writes nothing.
     committed : int or None
-        Its length at the last checkpoint; None for a run that starts.
+        Its length at the last checkpoint; None for a new run.
     """
 
     def __init__(self, path: str, committed: int | None = None) -> None:
@@ -53,7 +53,7 @@ class Journal:
             self._file = self._open()
         try:
             self._file.write(data)
-            self._file.flush()  # whoever reads along sees whole batches
+            self._file.flush()  # other readers of the file see whole batches
         except BrokenPipeError:
             raise ClosedPipeError(self.path) from None
         except OSError as error:
@@ -61,7 +61,7 @@ class Journal:
         self.length += len(data)
 
     def commit(self) -> int:
-        """Bring everything to the disk and return the length."""
+        """Write everything to the disk and return the length."""
         if self._file is not None:
             try:
                 self._file.flush()

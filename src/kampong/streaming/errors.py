@@ -1,4 +1,4 @@
-"""What can go wrong with a stream, one class a remedy: each has its exit code on the command line."""
+"""What can go wrong with a stream: one class for each remedy, each with its exit code on the command line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class StreamError(ValueError):
 
 
 class UsageError(StreamError):
-    """An option has a value that means nothing, or does not go with another."""
+    """An option has a value that is not valid, or does not fit another option."""
 
 
 class SourceError(StreamError):
-    """The source cannot be read: absent, cut short, of another format, or hopeless."""
+    """The source cannot be read: it is absent, cut short, of another format, or holds no usable record."""
 
 
 class ColumnError(StreamError):
@@ -38,7 +38,7 @@ class OutputError(StreamError):
 
 
 class ClosedPipeError(Exception):
-    """Whoever read our output has gone."""
+    """The program that read our output has closed."""
 
 
 def unknown_column(name: str, known: Sequence[str], what: str) -> ColumnError:

@@ -1,4 +1,4 @@
-"""What a stream remembers of its own course, in bounded memory: accuracy, speed, eigenvalues, classes, a few points."""
+"""The history of a stream, in bounded memory: accuracy, speed, eigenvalues, classes, a few points."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Curves(NamedTuple):
-    """One number an entry: its own rows, predictions, seconds and dead letters, and the state at its end."""
+    """One number for each entry: its own rows, predictions, seconds and dead letters, and the state at its end."""
 
     rows: Integer
     scored: Integer
@@ -44,7 +44,7 @@ class Curves(NamedTuple):
 
 
 class ClassTable(NamedTuple):
-    """One number a class, in order of appearance: rows, predictions and right ones, in all and recently."""
+    """One number for each class, in order of appearance: rows, predictions and right ones, in all and recently."""
 
     names: list[str]
     rows: Integer
@@ -74,10 +74,10 @@ class State(NamedTuple):
 class History:
     """The course of a stream in bounded memory, whatever its length.
 
-    Each batch adds to the last of at most `capacity` entries. When all are full, neighbours are joined in pairs and
-    each entry stands for twice as many batches: after n batches an entry holds the smallest power of two of them that
-    lets n fit. Rows, right predictions, time (in whole nanoseconds) and dead letters are sums, so that totals stay
-    exact; eigenvalues and ε are those at the end of an entry.
+    Each batch adds to the last of at most `capacity` entries. When all are full, neighbours are joined in pairs, so
+    that each entry holds twice as many batches. The number of batches in an entry is the smallest power of two for
+    which all batches fit. Rows, right predictions, time (in whole nanoseconds) and dead letters are sums, so that
+    totals stay exact; eigenvalues and ε are those at the end of an entry.
 
     Parameters
     ----------
@@ -190,9 +190,9 @@ class History:
         first_row: int | None = None,
         centres: tuple[Any, Float] | None = None,
     ) -> None:
-        """Keep some rows of the batch just observed, as points; the oldest kept points make room.
+        """Keep some rows of the batch just observed as points; they replace the oldest points.
 
-        A large batch is thinned evenly first, then so that its classes have equal shares as far as they go.
+        A large batch is first thinned evenly, then so that its classes have equal shares as far as they have rows.
 
         Parameters
         ----------
@@ -203,8 +203,7 @@ class History:
         predicted : sequence of length rows, optional
             The predictions made before the rows were learnt.
         first_row : int, optional
-            The number of the first row in the stream, counted from 1. By default the batch is taken for the last one
-            observed.
+            The number of the first row in the stream, counted from 1. By default the batch is the last one observed.
         centres : pair of a sequence of K labels and an array of shape (K, directions), optional
             The means of the classes over the whole stream, projected as the rows are: what the recent points of a
             class are compared with. The last ones given are kept.
@@ -236,7 +235,7 @@ class History:
         self._point_facts = np.concatenate([self._point_facts, facts])[-POINTS:]
         if centres is not None and centres is not self._centres_given:
             self._keep_centres(*centres)
-            self._centres_given = centres  # the same ones come with every batch until the directions are renewed
+            self._centres_given = centres  # every batch brings the same ones until the directions are computed anew
 
     # What a report reads.
 
@@ -303,7 +302,7 @@ class History:
         """Return the kept points."""
         coordinates = self._points.astype(np.float64)
         coordinates[np.arange(DIRECTIONS) >= self._point_facts[:, 3:]] = np.nan
-        names = [*self._names, ""]  # the last one answers for code −1
+        names = [*self._names, ""]  # code −1 reads the last one
         labels, predicted = ([names[code] for code in self._point_facts[:, place].tolist()] for place in (1, 2))
         return Points(coordinates, self._point_facts[:, 0].copy(), labels, predicted)
 
@@ -349,7 +348,7 @@ class History:
 
     @classmethod
     def from_state(cls, contents: Contents) -> Self:
-        """Return the history that `to_state` wrote; it goes on exactly as the first would have.
+        """Return the history that `to_state` wrote; it continues exactly as the original would have.
 
         Parameters
         ----------
@@ -435,7 +434,7 @@ class History:
 
 
 def class_name(label: Any) -> str:
-    """Return the text that stands for a label here: the label itself, cut where it is very long."""
+    """Return the label as text, cut if it is very long."""
     text = str(label)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
@@ -448,7 +447,7 @@ def _finite_start(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _equal_shares(codes: Integer, quota: int) -> Integer:
-    """Return the places of `quota` rows, the latest of each class, with equal shares for the classes as far as they go.
+    """Return the places of `quota` rows, the latest of each class, in equal shares as far as the classes have rows.
 
     The n-th latest row of a class comes before the (n + 1)-th latest of any other.
     """

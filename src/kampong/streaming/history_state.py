@@ -22,16 +22,16 @@ POINTS = 2048
 """Recent points that are kept."""
 
 BATCH_SHARE = 8
-"""A batch gives at most one part in so many of the kept points, so that they span several batches."""
+"""A batch gives at most one in so many of the kept points, so that the points come from several batches."""
 
 CLASSES = 1024
-"""Classes with counts of their own; later ones are counted together."""
+"""The most classes with their own counts; later classes are counted together."""
 
 LONGEST_NAME = 120
 """Longer class names are cut."""
 
 RECENT_SLOTS, SLOT_ROWS = 16, 256
-"""What counts as recent: so many slots, each of at least so many rows (4,096 rows) or of one larger batch."""
+"""Recent rows: so many slots, each of at least so many rows (4,096 rows in all) or of one larger batch."""
 
 OTHER, ALL = 0, -1
 """Codes of the classes that are counted together, and of all rows."""
@@ -70,7 +70,7 @@ class HistoryState(NamedTuple):
 
 
 def checked(contents: Contents) -> HistoryState:
-    """Return the state that `History.to_state` wrote, once everything that is trusted later is found true."""
+    """Return the state that `History.to_state` wrote, after all values that later code relies on are checked."""
     capacity = contents.whole("capacity", low=2)
     stride = contents.whole("stride", low=1)
     filled = contents.whole("filled", low=1, high=stride)
@@ -85,7 +85,7 @@ def checked(contents: Contents) -> HistoryState:
 
 
 def _check_entries(contents: Contents, state: HistoryState) -> None:
-    """Check the entries, and that their number belongs to the clock."""
+    """Check the entries, and that their number fits the stride."""
     n, require = len(state.counts), contents.require
     require(state.capacity % 2 == 0, f"capacity is {state.capacity}, expected an even number")
     require(state.stride & (state.stride - 1) == 0, f"stride is {state.stride}, expected a power of two")
@@ -134,7 +134,7 @@ def _check_points(contents: Contents, state: HistoryState) -> None:
 
 
 def _require_counts(contents: Contents, name: str, counts: Integer) -> None:
-    """Check rows, predictions and right ones, and what follows them: none negative, each part of the one before."""
+    """Check that rows, predictions, right ones and what follows are not negative, and none exceeds the one before."""
     rows, scored, correct = counts[:, :3].T
     contents.require(bool((counts >= 0).all()), f"{name} holds a negative count")
     contents.require(bool((correct <= scored).all() and (scored <= rows).all()), f"{name} holds more than there are")
@@ -143,7 +143,7 @@ def _require_counts(contents: Contents, name: str, counts: Integer) -> None:
 
 
 def _are_slots(recent: Integer, n_classes: int) -> bool:
-    """Whether the rows are slots one after the other, each beginning with its total, then its classes in order."""
+    """Whether the rows are consecutive slots, each with its total first, then its classes in order."""
     if not len(recent):
         return True
     slots, codes = recent[:, 0], recent[:, 1]

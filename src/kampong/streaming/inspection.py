@@ -1,4 +1,4 @@
-"""What a model file holds, models merged into one file, and the digits of the demonstration."""
+"""Show what a model file holds, merge models into one file, and write the digits for the demo."""
 
 from __future__ import annotations
 

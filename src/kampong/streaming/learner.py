@@ -1,4 +1,4 @@
-"""The learning loop: score each batch, then learn it; save state, place and lengths together; resume exactly there."""
+"""The learning loop: score each batch, then learn it; save state, place and lengths together; resume from there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Run:
     Parameters
     ----------
     model : estimator
-        The model; use this one, not the one given, after a resumed run.
+        The model. After a resumed run, use this one and not the one that you passed.
     counters : Counters
         Records, rows, dead letters, right predictions.
     history : History
@@ -89,10 +89,10 @@ def learn(
     watch: Callable[[Run], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Run:
-    """Learn a stream, batch by batch; started again with the same arguments, go on exactly where it was saved.
+    """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
 
     Each batch is predicted before it is learnt, so the accuracy is honest. The same source and arguments give the same
-    model, bit for bit, however often the run was stopped or killed, and whether from Python or the command line.
+    model, bit for bit, however often the run was stopped or killed, and both from Python and from the command line.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def learn(
     label : str, optional
         The column of the class, where `source` is a path.
     model_file : str
-        Where the model and the state of the run are saved; a run found there is resumed.
+        Where the model and the state of the run are saved; if a run is saved there already, it is resumed.
     out : str
         Where to write row, label, prediction and coordinates of each good record; "-" is stdout.
     dead_letters : str
@@ -113,13 +113,13 @@ def learn(
     strict : bool
         Stop at the first bad record.
     max_classes : int
-        Stop at more classes than this: the label is then hardly a label.
+        Stop at more classes than this: the column is then probably not a label.
     checkpoint_every : float
         Seconds between two saves.
     watch : callable, optional
         Called with the run after each batch.
     stop : threading.Event, optional
-        Set it to save and stop after the batch at hand.
+        Set it to save and stop after the current batch.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def learn(
             _loop(learner, checkpoint_every, watch, stop)
         learner.finish(stop)
     except SourceError:
-        if run.counters.rows:  # a damaged source may be mended
+        if run.counters.rows:  # a damaged source may be repaired
             learner.save()
         raise
     finally:
@@ -197,15 +197,15 @@ class _Learner:
         self.dead: Any = None
 
     def prepare(self) -> Run:
-        """Return the run, as it was saved where there is a model file."""
+        """Return the run, as it was saved if there is a model file."""
         if self.model_file and Path(self.model_file).exists():
             self._resume()
         return self.run
 
     def open(self, dead_letters: str, stop: threading.Event | None) -> None:
-        """Open the source at its place, and the outputs at their committed lengths."""
+        """Open the source at its place, and the outputs at their saved lengths."""
         run = self.run
-        known = run.schema if run.place else None  # where nothing was read yet, the columns are found again
+        known = run.schema if run.place else None  # if nothing was read yet, the columns are found again
         self.stream = self.source.open(schema=known, place=run.place, classes=self.classes, stop=stop)
         run.schema, run.finished = self.stream.schema, False
         if run.schema.label is None:
@@ -237,7 +237,7 @@ class _Learner:
             self.out.add(numbers, {"label": batch.y, "predicted": said.labels}, said.points)
             declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
             with warnings.catch_warnings():
-                # A small batch of many classes looks like a regression to scikit-learn.
+                # scikit-learn takes a small batch of many classes for a regression, and warns.
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 self._learn(batch.X, batch.y, declared)
             run.counters.rows += batch.rows
@@ -256,7 +256,7 @@ class _Learner:
             )
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
-        """Have the model learn; where it refuses, what came before is saved."""
+        """Let the model learn; if it raises an error, save what was learnt before."""
         try:
             learn_batch(self.run.model, X, y, declared)
         except ValueError as error:
@@ -287,7 +287,7 @@ class _Learner:
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
         if run.counters.rows and isinstance(run.model, Savable):
-            run.model._before_save()  # whoever loads the model has its answers at once
+            run.model._before_save()  # a loaded model then answers at once
         self.save()
 
     def close(self) -> None:
@@ -303,7 +303,7 @@ class _Learner:
             self.save()
         raise RecordError(
             f"{self.source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}. The record begins "
-            f"{letter.text[:80]!r}. Mend it, or leave out --strict to set bad records aside."
+            f"{letter.text[:80]!r}. Repair it, or leave out --strict to set bad records aside."
         )
 
     def _check_classes(self, y: np.ndarray) -> None:
@@ -333,11 +333,11 @@ class _Learner:
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, course))
 
     def _resume(self) -> None:
-        """Take the state of a model file, if it is a run of these options."""
+        """Take the state of a model file, if its run had the same options."""
         model, state, facts = read_model(self.model_file)
         if state is None or state.course is None:
             raise ResumeError(
-                f"{self.model_file}: this model was not left by a run that can go on (it was saved from Python, or "
+                f"{self.model_file}: this model does not hold a run that can go on (it was saved from Python, or "
                 "merged). Use another --model, and merge both afterwards."
             )
         run, course = self.run, state.course
@@ -362,7 +362,7 @@ class _Learner:
 
 
 def _observed(batch: Batch, correct: int, said: Answers) -> dict[str, Any]:
-    """Return what the history wants to know of a batch."""
+    """Return the figures of a batch for the history."""
     seen: dict[str, Any] = {"rows": batch.rows, "correct": correct, "dead": len(batch.dead), "points": None}
     seen["scored"] = said.labels is not None
     if batch.y is not None and batch.rows:

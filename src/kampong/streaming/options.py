@@ -1,4 +1,4 @@
-"""What the options of the command line mean: an estimator, a layout, and a clear no to values that mean nothing."""
+"""The options of the command line as an estimator and a layout; values that are not valid are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def listed(values: list[str] | None) -> list[str]:
 
 
 def delimiter(value: str) -> str:
-    """Return the character that separates columns; "" is the custom of the format."""
+    """Return the character that separates columns; "" stands for the default of the format."""
     value = {"\\t": "\t", "tab": "\t", "comma": ","}.get(value, value)
     if len(value) > 1:
         raise UsageError(f"--delimiter must be one character, got {value!r}.")
@@ -63,7 +63,7 @@ def delimiter(value: str) -> str:
 
 
 def checked(layout: Layout) -> Layout:
-    """Return a layout whose numbers make sense."""
+    """Return the layout, after its numbers are checked."""
     for option, value, low in (
         ("--hash-width", layout.hash_width, 0),
         ("--max-features", layout.max_features, 0),

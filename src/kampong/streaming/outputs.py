@@ -28,11 +28,11 @@ class Output(Journal):
     Parameters
     ----------
     path : str
-        The file; "-" is stdout, "" keeps nothing.
+        The file; "-" is stdout, "" writes nothing.
     columns : sequence of str
         The columns, `row` first; coordinates are named z1, z2 and so on.
     committed : int or None
-        Its length at the last checkpoint; None for a run that starts.
+        Its length at the last checkpoint; None for a new run.
     """
 
     def __init__(self, path: str, columns: tuple[str, ...], committed: int | None = None) -> None:

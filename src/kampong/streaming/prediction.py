@@ -50,8 +50,7 @@ def answer(model: Any, predictor: Predictor | None, X: Rows) -> Answers:
         A model that cannot be frozen has no solution apart from its state: it answers by itself.
     """
     if predictor is not None:
-        points = predictor.points(X)
-        return Answers(points, predictor.labels(points))
+        return Answers(*predictor.answers(X))
     classes = known_classes(model)
     if hasattr(model, "freeze") or (classes is not None and len(classes) < 2):
         return Answers()

@@ -1,4 +1,4 @@
-"""Progress in doubling rows, as stream users know it: rows, accuracy so far and since the last line, speed, K, ε."""
+"""Progress, a line each time the rows have doubled: rows, accuracy so far and since the last line, speed, K, ε."""
 
 from __future__ import annotations
 

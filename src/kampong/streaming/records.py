@@ -46,7 +46,7 @@ class Dead(NamedTuple):
 
 @dataclass
 class Batch:
-    """The records of one block: good ones as rows, the others as dead letters; together they are all."""
+    """The records of one block: the good ones as rows, all others as dead letters."""
 
     X: Rows | None
     y: np.ndarray | None
@@ -157,7 +157,7 @@ def _whole_labels(schema: Schema, values: Float, wrong: dict[int, str]) -> np.nd
     with np.errstate(invalid="ignore"):
         whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
     for i in np.flatnonzero(~whole).tolist():
-        wrong.setdefault(i, f"the label {values[i]:g} is no whole number, as the first labels are")
+        wrong.setdefault(i, f"the label {values[i]:g} is not a whole number, but the first labels are")
     y = np.where(whole, values, 0.0).astype(np.int64)
     if schema.classes:
         for i in np.flatnonzero(~np.isin(y, np.asarray(schema.classes))).tolist():
@@ -206,7 +206,7 @@ def joined(schema: Schema, encoded: Encoded, kept: Integer, dead: dict[int, str]
     Returns
     -------
     Batch
-        Good and dead together are all records.
+        Every record is either a good row or a dead letter.
     """
     dead = {**dead, **{int(kept[i]): reason for i, reason in encoded.wrong.items()}}
     fine = np.ones(len(kept), dtype=bool)

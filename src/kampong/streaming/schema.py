@@ -28,7 +28,7 @@ MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "-NaN", "NUL
 
 @dataclass(frozen=True)
 class Layout:
-    """What a user says of a source; what is not said is found in its first block.
+    """What a user says about a source; the rest is found in its first block.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class Layout:
     header : bool
         Whether the first line of CSV or TSV names the columns.
     delimiter : str
-        What separates the columns of CSV or TSV; "" is what the format says.
+        What separates the columns of CSV or TSV; "" stands for the default of the format.
     text : tuple of str
         Columns whose words are hashed.
     category : tuple of str
-        Columns to hash as categories; columns that hold no numbers are found by themselves.
+        Columns to hash as categories; columns without numbers are found automatically.
     drop : tuple of str
         Columns to leave out.
     hash_width : int
@@ -74,7 +74,7 @@ class Layout:
     max_record_bytes: int = 8 * 2**20
 
     def __post_init__(self) -> None:
-        for name in ("text", "category", "drop"):  # a list, or one name, is as good as a tuple
+        for name in ("text", "category", "drop"):  # a list or a single name is accepted too
             value: Any = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
 
@@ -140,7 +140,7 @@ class Schema:
 
     @classmethod
     def from_state(cls, contents: Contents) -> Schema:
-        """Return the schema that `to_state` wrote, once it is certain that its parts fit each other."""
+        """Return the schema that `to_state` wrote, after a check that its parts fit each other."""
         schema = cls(
             format=contents.word("format", formats.names()),
             columns=contents.words("columns"),
@@ -174,7 +174,7 @@ class Schema:
         contents.require(
             bool(self.columns) == named, f"columns are {len(self.columns)}, which {self.format} cannot have"
         )
-        contents.require(not named or self.label in places, f"label is {self.label!r:.100}, which is no column")
+        contents.require(not named or self.label in places, f"label is {self.label!r:.100}, which is not a column")
         contents.require(bool(self.hash_width) == hashed, f"hash_width is {self.hash_width}, hashed columns or not")
         width = len(self.numbers) + self.hash_width if named else self.width
         contents.require(self.width == width, f"width is {self.width}, and the columns make {width}")
@@ -219,7 +219,7 @@ def _state_of(record: Layout | Schema) -> dict[str, Any]:
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
-    """Refuse column names that do not tell columns apart, and more columns than a table should have."""
+    """Refuse columns that share a name, and more columns than a table should have."""
     if len(columns) > WIDEST_TABLE:
         raise SourceError(
             f"{source}: {len(columns):,} columns; a table may have {WIDEST_TABLE:,}. Use libsvm for wider rows, or "
@@ -257,7 +257,7 @@ def infer(
     classes : sequence
         The only labels allowed, where they are known.
     typed : bool
-        Whether a text is never a number: in every format but CSV.
+        Whether a text is never read as a number. This is so in every format except CSV.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def infer(
 
 
 def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
-    """Tell whether at least half of the values that are there read as numbers; a column of nothing counts too."""
+    """Tell whether at least half of the values that are present are numbers; true also for an empty column."""
     there = [
         value for value in values if value is not None and not (isinstance(value, str) and value.strip() in MISSING)
     ]
@@ -322,7 +322,7 @@ def is_whole(value: Any) -> bool:
 
 
 def as_labels(classes: Sequence[Any], kind: str) -> tuple[Any, ...]:
-    """Return declared classes in the kind of the labels, each once."""
+    """Return declared classes, converted to the kind of the labels, each once."""
     labels: list[Any] = [int(float(label)) if kind == "integer" else str(label) for label in classes]
     return tuple(dict.fromkeys(labels))
 

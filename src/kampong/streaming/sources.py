@@ -1,4 +1,4 @@
-"""Sources: a path and what is known of it, opened at a place, read ahead on other threads, batch by batch in order."""
+"""Sources: a path and what is known of it; other threads read ahead from a place, and batches come in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kampong.streaming.records import Batch
 
 COMPRESSED = (".gz", ".zst")
-AHEAD = 2  # batches read ahead, a thread
+AHEAD = 2  # batches that each thread reads ahead
 PATIENCE = 0.2  # seconds until a request to stop is noticed while a pipe is silent
 
 
@@ -36,11 +36,11 @@ class Source:
     path : str
         A file, a folder of Parquet files, or "-" for stdin. gzip and Zstandard are recognised by their first bytes.
     layout : Layout
-        The label, the format and other facts; what is not said is found in the first block.
+        The label, the format and other facts; the rest is found in the first block.
     follow : bool
         Whether to wait for more at the end of the file.
     live : bool
-        Whether stdin is a feed that cannot be replayed: a resumed run then learns what comes, and skips nothing.
+        Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
 
     See Also
     --------
@@ -54,7 +54,7 @@ class Source:
     >>> source = Source(str(path), Layout(label="kind"))
     >>> for batch in source.open():
     ...     print(batch.X.tolist(), batch.y.tolist(), batch.dead[0].reason)
-    [[1.0, 2.0], [3.0, 4.0]] ['a', 'b'] column 'y' holds 'oops', which is no number
+    [[1.0, 2.0], [3.0, 4.0]] ['a', 'b'] column 'y' holds 'oops', which is not a number
     """
 
     path: str
@@ -76,7 +76,7 @@ class Source:
         Parameters
         ----------
         schema : Schema, optional
-            What the columns are; found in the first block where it is not given.
+            What the columns are; by default this is found in the first block.
         place : mapping, optional
             Where to start, as `Stream.place` gave it.
         classes : sequence
@@ -114,7 +114,7 @@ class Source:
         if self.path == "-":
             example = formats.names()[0]
             raise SourceError(
-                f"stdin has no name to tell its format by. State it, for instance with --format {example}."
+                f"stdin has no file name that shows its format. State it, for instance with --format {example}."
             )
         path, known = Path(self.path), formats.latest_first()
         if path.is_dir():
@@ -174,7 +174,7 @@ class Stream:
         threads, self._reading = max(1, available_threads()), True
         waiting: queue.Queue[Future[Batch] | BaseException | None] = queue.Queue(AHEAD * threads)
         with ThreadPoolExecutor(threads) as pool:
-            # A daemon: it may wait for a pipe for ever, and must not keep the process alive.
+            # A daemon thread: it may wait for a pipe for ever, and must not keep the process alive.
             threading.Thread(target=self._read, args=(pool, waiting), daemon=True).start()
             try:
                 while (item := self._next(waiting)) is not None:
@@ -187,7 +187,7 @@ class Stream:
                     waiting.get_nowait()
 
     def _next(self, waiting: queue.Queue[Any]) -> Any:
-        """Return what was read next; None at the end, or when asked to stop while nothing comes."""
+        """Return what was read next; None at the end, or on a request to stop while nothing comes."""
         while True:
             try:
                 return waiting.get(timeout=PATIENCE)

@@ -1,7 +1,7 @@
-"""The stream's part of a model file: how it is written, and how it is read back without believing anything unchecked.
+"""The stream's part of a model file: how it is written, and how it is read back with every value checked.
 
-Everything is a dictionary of arrays, plain values and dictionaries of both, as the state of a model is. On the way back
-each value is asked for by name, kind and range, and then they are held against each other and against the model.
+Everything is a dictionary of arrays, plain values and dictionaries of both, like the state of a model. When it is read,
+each value is asked for by name, kind and range. Then the values are compared with each other and with the model.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Course:
     place : dict or None
         The place in the source after the last batch; None before the first.
     lengths : dict of str to int
-        The committed lengths of the outputs.
+        The saved lengths of the outputs.
     history : History
         The course of the stream.
     predictor : Predictor or None
@@ -336,7 +336,7 @@ def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, 
 
 
 def _check_options(contents: Contents, options: Options, schema: Schema) -> None:
-    """Hold the options against the schema that was found under them."""
+    """Compare the options with the schema that was found with them."""
     layout, require = options.layout, contents.require
     require(layout.format in ("auto", schema.format), f"format is {schema.format}, and the options say {layout.format}")
     rest = set(schema.columns) - {schema.label, *layout.drop}
@@ -361,14 +361,14 @@ def _check_options(contents: Contents, options: Options, schema: Schema) -> None
 
 
 def _check_lengths(contents: Contents, course: Course, counters: Counters) -> None:
-    """Hold the lengths of the outputs against what was to be written."""
+    """Compare the lengths of the outputs with what was to be written."""
     out, dead = (course.lengths[name] for name in OUTPUTS)
     contents.require(out == 0 or course.options.out != "", f"lengths, out is {out}, and there is no output")
     contents.require(dead == 0 or counters.dead > 0, f"lengths, dead_letters is {dead}, and there is no dead letter")
 
 
 def _check_history(contents: Contents, history: History, counters: Counters) -> None:
-    """Hold the history against the counters."""
+    """Compare the history with the counters."""
     for name in ("rows", "scored", "correct", "dead"):
         mine, theirs = getattr(history, name), getattr(counters, name)
         contents.require(mine == theirs, f"counters, {name} is {theirs}, and the history has {mine}")
@@ -384,7 +384,7 @@ def _check_history(contents: Contents, history: History, counters: Counters) -> 
 
 
 def _check_model(contents: Contents, model: Any, state: StreamState) -> None:
-    """Hold the stream against its model."""
+    """Compare the stream with its model."""
     if not state.counters.rows:
         return
     width, schema = getattr(model, "n_features_in_", None), state.schema

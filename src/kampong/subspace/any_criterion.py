@@ -57,7 +57,7 @@ class CriterionSubspace(DiscriminantSubspace):
     parameter_ : float
         The parameter in use.
     choice_ : Choice or None
-        How it was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How it was chosen: its `value`, the nodes `values` of the curve and their `losses` on rows held back.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     class_counts_ : array of shape (n_classes,)

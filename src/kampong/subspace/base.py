@@ -21,9 +21,9 @@ from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatt
 from kampong.statistics.rows import ClassRows, PastRows
 from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.statistics.state import statistics_from, statistics_state
-from kampong.subspace.choice import JUDGES
 from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
+from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.solvers import classes_seen, solve, solver_for, worth_of
 
@@ -340,7 +340,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         rows = self._rows(X)
         known = self._read()
-        return known.labels(known.points(rows))
+        return known.answers(rows)[1]
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class, or of each label on its own.
@@ -357,7 +357,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         rows = self._rows(X)
         known = self._read()
-        return known.head.probabilities(known.points(rows))
+        return known.head.probabilities(known.seen_points(rows))
 
     def freeze(self) -> Predictor | None:
         """Return all that predicts in the present state, frozen: later rows do not change it.
@@ -403,7 +403,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         kind = self._statistics_kind(n_features, y)
         budget = int(min(self.reservoir_bytes, 2**62))
         if kind is ClassScatter and self._value(None) is None:
-            kind, budget = SampledScatter, min(budget, JUDGES * (8 * n_features + ROW_BYTES + 8))
+            kind, budget = SampledScatter, min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
         if issubclass(kind, ClassReservoir):
             self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
         else:

@@ -1,34 +1,40 @@
-"""No parameter left to guess: it is chosen by accuracy on rows held back from the statistics.
+"""No parameter left to guess: it is chosen by rows held back from the statistics, smoothly.
 
 The rows to judge by are a sample that the statistics keep, or rows in hand. They are held back without another pass:
-what they added to the class means and to S_w is subtracted again. The candidates are compared inside one Krylov space,
-which serves every ε and every ridge, so that a choice costs about one solve; it is made anew when a result is read, and
-reading leaves no trace. Where rows are many, one part is held back, and the directions come from the space of the rest;
-where they are few, each of five parts in turn. (A space built with the rows held back inside would flatter them: 0.96
-in place of 0.87 on text.)
+what they added to the class means and to S_w is subtracted again. The candidates are compared inside one Krylov space
+that is built without them (a space that knows them would flatter them: 0.96 in place of 0.87 on text), so a choice
+costs about one solve. Where rows are many, one part is held back; where they are few, each of five parts in turn. Which
+rows go together follows from their numbers, never from their entries: a last bit must not move a row to another part.
+
+What is compared is a smooth count of errors at the best calibration, and the least point of the curve lies between its
+nodes. `leave_one_out` does the same for Fisher's criterion without parts, where a d × d scatter is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import special
 
-from kampong._runtime.compute import one_blas_thread, project, row_marks
-from kampong.statistics.held_back import TINY, HeldBack
+from kampong._runtime.compute import one_blas_thread, project
+from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows
 from kampong.statistics.scatter import ClassScatter
-from kampong.subspace.criteria import FisherCriterion
-from kampong.subspace.heads import Inside, build_head
+from kampong.subspace.heads import HEADS, Inside, build_head
+from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_calibration, fit_weights, least_point
+from kampong.subspace.heads.linear import noise_of, regression_map
+from kampong.subspace.heads.mixture import PRIOR, START
 from kampong.subspace.solvers import classes_seen, resolvent
+from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from kampong._runtime.compute import Float, Integer
+    from kampong.checkpoint.contents import Contents
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.rows import Sample
     from kampong.subspace.criteria import Criterion
@@ -36,19 +42,19 @@ if TYPE_CHECKING:
     from kampong.subspace.solvers.base import Krylov
 
 JUDGES = 8192
-"""The most rows to judge by: accuracy is then known to about half a percent, and differences to less."""
+"""The most rows to judge by: errors are then known to about half a percent, and differences to less."""
 
 FOLDS = 5
 """In how many parts the sample is held back where it is a large part of all rows; else it is held back as one."""
 
+ENOUGH = 512
+"""An eighth of the rows judges alone where it has so many."""
+
 EXACT = 64
 """Up to this width the space of the choice is the whole space."""
 
-TOLERANCE, PATIENCE = 5e-4, 3
-"""Steps of the Krylov space end when so many more raise the accuracy by a smaller part than this."""
-
-TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
-"""What scores are divided by before they become probabilities: Gaussian classes are too sure of themselves on text."""
+PULL = 1e-4
+"""What a decade away from the usual value costs, times its square: where rows say nothing, the usual value is taken."""
 
 
 @dataclass(frozen=True)
@@ -57,41 +63,45 @@ class Choice:
 
     Attributes
     ----------
+    value : float
+        The value chosen, where the curve through the losses is least.
     values : array of shape (n,)
-        The candidates.
-    accuracies : array of shape (n,)
-        The part of the rows held back that each predicts right; for multi-label targets, of their labels.
-    log_losses : array of shape (n,)
-        Minus the mean logarithm of the probability that each gives to the true class, at the temperature that suits it.
-    best : int
-        Which was chosen.
+        The nodes of the curve.
+    losses : array of shape (n,)
+        What each costs on rows held back: a smooth share of errors, and a little of the log-loss. Less is better.
     n_rows : int
-        How many rows were held back, all folds together.
-    weight : float
-        What they weigh; 0 where none could be judged, as with one row a class.
+        How many rows were held back, all parts together.
+    heads : dict of str to float
+        The same for the heads that were compared at the value chosen; empty where the head was not chosen.
     """
 
+    value: float
     values: Float
-    accuracies: Float
-    log_losses: Float
-    best: int
+    losses: Float
     n_rows: int
-    weight: float
+    heads: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def value(self) -> float:
-        """The value chosen."""
-        return float(self.values[self.best])
+    def to_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds."""
+        return {**vars(self), "heads": dict(self.heads)}
 
-    def is_consistent(self) -> bool:
-        """Tell whether the curves are of one length, and the best is one of them."""
-        return len(self.values) == len(self.accuracies) == len(self.log_losses) > self.best
+    @classmethod
+    def from_state(cls, contents: Contents) -> Self:
+        """Return the choice that `to_state` wrote."""
+        values = contents.array("values", np.float64, (None,))
+        losses = contents.array("losses", np.float64, (len(values),))
+        heads = contents.part("heads")
+        compared = {name: heads.number(name) for name in HEADS if name in heads}
+        heads.finish()
+        choice = cls(contents.number("value"), values, losses, contents.whole("n_rows"), compared)
+        contents.finish()
+        return choice
 
 
 def choose_parameter(
     kind: type[Criterion], statistics: ClassMeans, n_components: int | None, head: str
-) -> tuple[Choice | None, Krylov | None]:
-    """Return the best of the values of a criterion's grid, and the space in which they were compared, if it is of use.
+) -> tuple[Choice | None, Krylov | None, Callable[[Inside], HeadTrial] | None]:
+    """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
     Parameters
     ----------
@@ -102,114 +112,146 @@ def choose_parameter(
     n_components : int or None
         As for `solve`.
     head : str
-        What will predict.
+        What will predict; a head that is trained on rows is stood in for by Gaussian classes.
 
     Returns
     -------
-    tuple
-        The choice, None where no row could judge; and the Krylov space for the directions, None where they are found
-        without one.
+    choice : Choice or None
+        None where no row could judge.
+    space : Krylov or None
+        The Krylov space for the directions; None where they are found without one.
+    trial : callable or None
+        Given what is known of the classes along the directions, returns heads to try on the rows held back; None where
+        the criterion has no heads to choose from.
     """
-    candidates = [kind.of(value) for value in kind.grid(statistics)]
-    if not candidates or not isinstance(statistics, ClassRows | ClassReservoir):
-        return None, None
-    sample = statistics.sample(JUDGES)
-    folds = _folds(sample, statistics.total)
-    exact = isinstance(statistics, ClassScatter)
-    steps, curves = [], []
-    for fold in folds:
-        judge = _Judge(candidates, HeldBack(statistics, sample, fold), n_components, head)
-        if exact and statistics.n_features <= EXACT:
-            space = resolvent.whole(judge.trained)
-        elif exact:
-            space = resolvent.build(judge.trained, judge.fisher)
-        else:
-            space = resolvent.build(judge.trained, judge.accuracy, TOLERANCE, PATIENCE)
-        steps.append(space.n_steps)
-        curves.append(judge.tally(space, TEMPERATURES))
-    weight = sum(curve.weight for curve in curves)
-    choice = None
-    if weight > 0:
-        accuracies = np.asarray(sum(curve.hits for curve in curves)) / weight
-        losses = (np.asarray(sum(curve.losses for curve in curves)) / weight).min(axis=1)
-        values = np.array([candidate.value for candidate in candidates])
-        best = _best(values, accuracies, losses, min(weight, float(JUDGES)), kind.usual(statistics))
-        choice = Choice(values, accuracies, losses, best, sum(len(fold) for fold in folds), weight)
-    if exact:
-        return choice, None
-    if len(folds) == 1:
-        return choice, space
-    enough = int(np.median(steps)) - 1
-    del judge, space  # a basis at a time
-    return choice, resolvent.build(statistics, lambda grown: float(min(grown.n_steps, enough)), 0.0)
+    nodes = kind.grid(statistics)
+    if not len(nodes) or not isinstance(statistics, ClassRows | ClassReservoir):
+        return None, None, None
+    sample, exact = statistics.sample(JUDGES), isinstance(statistics, ClassScatter)
+    parts = _parts(sample, statistics.total)
+    candidates = [kind.of(value) for value in nodes]
+    name = head if head in HEADS and not HEADS[head].needs_sample else "auto"
+    judges = [_Judge(HeldBack(statistics, sample, part), n_components, name, exact) for part in parts]
+    codes = np.concatenate([judge.truth for judge in judges])
+    weights = np.concatenate([judge.weights for judge in judges])
+    space = None
+    if not exact:
+        few = len(parts) == 1 and sample.own[parts[0]].sum() <= statistics.total / 32
+        space = judges[0].space if few else resolvent.build(statistics)
+    if not len(codes):
+        return None, space, None
+    tries = kind.is_ridge and not statistics.multilabel and head in ("auto", "mixture")
+    loss = _mixed_loss if tries else _loss
+    losses = np.array([loss(judges, candidate, codes, weights) for candidate in candidates])
+    places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
+    best = least_point(places, losses + PULL * (places - usual) ** 2)
+    value = float(kind.from_coordinate(np.array([best]))[0])
+    trial = None
+    if kind.is_ridge and not statistics.multilabel:
+        judged, criterion = Judged(codes, weights), kind.of(value)
+        pieces = [judge.pieces(criterion) for judge in judges if len(judge.points)]
+
+        def trial(inside: Inside) -> HeadTrial:
+            return _trial(pieces, judged, inside)
+
+    return Choice(value, nodes, losses, sum(len(part) for part in parts)), space, trial
 
 
-class _Tally(NamedTuple):
-    """What the candidates make of the rows held back: sums of hits and losses, and the weight of the rows."""
+def _trial(pieces: list[tuple[Parts, Float]], judged: Judged, inside: Inside) -> HeadTrial:
+    """Return heads to try, from what each part of the rows held back says of them."""
+    scores, noise = _members(pieces, judged)
+    return HeadTrial(scores, judged, noise, inside)
 
-    hits: Float
-    losses: Float
-    weight: float
+
+def _members(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:
+    """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
+    scores = []
+    for parts, counts in pieces:
+        with np.errstate(divide="ignore"):
+            log_priors = np.where(counts > 0, np.log(counts / counts.sum()), EMPTY)
+        scores.append(member_scores(parts, log_priors, noise, counts > 0))
+    return np.concatenate(scores, axis=1), noise
+
+
+def _parts(sample: Sample, total: float) -> list[Integer]:
+    """Return the rows to hold back, together or in turns."""
+    rows = np.arange(sample.rows.shape[0])
+    if sample.own.sum() <= total / 8:
+        return [rows]
+    if len(rows) // 8 >= ENOUGH:
+        return [rows[: len(rows) // 8]]
+    return [rows[first::FOLDS] for first in range(min(FOLDS, len(rows)))]
+
+
+def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+    """Return what a mixture of heads costs along the directions of a candidate."""
+    judged = Judged(truth, weights)
+    scores, _ = _members([judge.pieces(candidate) for judge in judges if len(judge.points)], judged)
+    mixed, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
+    return badness(np.tensordot(mixed, scores, 1), judged)
+
+
+def _loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+    """Return what a head costs along the directions of a candidate; with several labels a row, the log-loss of each."""
+    scores = np.concatenate([judge.scores(candidate) for judge in judges])
+    if truth.ndim == 2:
+        logs = np.maximum(special.log_expit(np.where(truth > 0, scores, -scores)), -50.0)
+        return -float(np.average(logs.mean(axis=1), weights=weights))
+    judged = Judged(truth, weights)
+    finite = np.maximum(scores, -1e6)  # a class that was never seen
+    return badness(finite, judged, *fit_calibration(finite, judged))
 
 
 class _Judge:
-    """Rows held back, in a growing space, and what each candidate makes of them."""
+    """Rows held back, and what candidates make of them inside the space of the others."""
 
-    def __init__(self, candidates: Sequence[Criterion], trained: HeldBack, n_components: int | None, head: str) -> None:
-        self.candidates, self.trained = candidates, trained
-        self.n_components, self.head = n_components, head
-        self.counts, self.mean = trained.counts, trained.mean
-        self.offsets = np.where(self.counts[:, None] > 0, trained.means - self.mean, 0.0)
-        self.weights = trained.sample.weights[trained.fold]
-        self.known = trained.truth @ (self.counts > 0) > 0
-        self.points, self.means = np.empty((len(self.weights), 0)), np.empty((len(self.counts), 0))
-        self.centre = np.empty(0)
+    def __init__(self, trained: HeldBack, n_components: int | None, head: str, exact: bool) -> None:
+        self.trained, self.n_components, self.head = trained, n_components, head
+        self.counts, mean = trained.counts, trained.mean
+        whole = exact and trained.n_features <= EXACT
+        self.space = resolvent.whole(trained) if whole else resolvent.build(trained)
+        known = trained.truth @ (self.counts > 0) > 0
+        truth = trained.truth[known]
+        self.truth = truth if trained.multilabel else np.argmax(truth, axis=1)
+        self.weights = trained.sample.weights[trained.fold][known]
+        basis = self.space.basis
+        self.points = project(trained.rows, basis, mean).astype(np.float64)[known]
+        self.means = np.where(self.counts[:, None] > 0, trained.means - mean, 0.0) @ basis.T
+        self.centre = (trained.row_mean - mean) @ basis.T
 
-    def accuracy(self, space: Krylov) -> float:
-        """Return the best accuracy of a candidate inside a space."""
-        tally = self.tally(space, ())
-        return float(tally.hits.max()) / max(tally.weight, TINY)
-
-    def fisher(self, space: Krylov) -> float:
-        """Return the Fisher ratios inside a space, at a small ridge."""
-        ridge = 1e-4 * self.trained.within_trace / self.trained.n_features
-        return resolvent.best_value(space, FisherCriterion(ridge))
-
-    def tally(self, space: Krylov, temperatures: Sequence[float]) -> _Tally:
-        """Return what all candidates make of the rows inside a space that contains the last one."""
-        new = space.basis[self.points.shape[1] :]
-        if len(new):
-            self.points = np.hstack([self.points, project(self.trained.rows, new, self.mean).astype(np.float64)])
-            self.means = np.hstack([self.means, self.offsets @ new.T])
-            self.centre = np.append(self.centre, (self.trained.row_mean - self.mean) @ new.T)
-        hits, losses = np.zeros(len(self.candidates)), np.zeros((len(self.candidates), len(temperatures)))
-        points, truth, weights = self.points[self.known], self.trained.truth[self.known], self.weights[self.known]
-        if not len(points):
-            return _Tally(hits, losses, 0.0)
+    def scores(self, candidate: Criterion) -> Float:
+        """Return what a candidate scores for the rows held back."""
+        if not len(self.points):
+            return np.empty((0, len(self.counts)))
         factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
         with one_blas_thread():  # many small products: threads would wait for each other
-            for number, candidate in enumerate(self.candidates):
-                directions = self._directions(candidate, factor, space.within)
-                head = self._head(candidate, space.within, directions)
-                scores = head.scores(points @ directions)
-                hits[number] = _hits(head, scores, truth) @ weights
-                losses[number] = [_losses(head, scores / t, truth) @ weights for t in temperatures]
-        return _Tally(hits, losses, float(weights.sum()))
+            directions = self._directions(candidate, factor)
+            return self._head(candidate, directions).scores(self.points @ directions)
 
-    def _directions(self, candidate: Criterion, factor: Float, within: Float) -> Float:
+    def pieces(self, criterion: Criterion) -> tuple[Parts, Float]:
+        """Return the products of rows and class means along the directions of a criterion, and the class weights."""
+        factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
+        directions = self._directions(criterion, factor)
+        points, centres, priors = self.points @ directions, self.means @ directions, self.counts / self.counts.sum()
+        squares = np.broadcast_to(np.einsum("kp,kp->k", centres, centres), (len(points), len(centres)))
+        fitted = priors + points @ regression_map(centres, priors)
+        return Parts(points @ centres.T, squares, fitted, centres @ centres.T), self.counts
+
+    def _directions(self, candidate: Criterion, factor: Float) -> Float:
         """Return the directions of a candidate, as columns."""
-        classes = classes_seen(self.trained)
-        most = max(1, min(len(within), classes - 1))
+        within = self.space.within.copy()
+        classes, size = classes_seen(self.trained), len(within)
         wanted = self.n_components
         if wanted is not None:
-            wanted = max(1, min(wanted, len(within), candidate.most_directions(classes, len(within))))
-        return candidate.solve_small(factor, within.copy(), wanted, most).vectors
+            wanted = max(1, min(wanted, size, candidate.most_directions(classes, size)))
+        return candidate.solve_small(factor, within, wanted, max(1, min(size, classes - 1))).vectors
 
-    def _head(self, candidate: Criterion, within: Float, directions: Float) -> Head:
+    def _head(self, candidate: Criterion, directions: Float) -> Head:
         """Return what predicts along some directions."""
-        trained = self.trained
+        trained, within = self.trained, self.space.within
         # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
-        lift = 1e-13 * trained.everything.within_trace + candidate.head_ridge
+        lift = 1e-13 * trained.everything.within_trace + candidate.head_ridge + TINY
         inside = Inside(
             means=self.means @ directions,
             counts=self.counts,
@@ -220,45 +262,3 @@ class _Judge:
             row_weight=trained.row_weight,
         )
         return build_head(self.head, inside)
-
-
-def _hits(head: Head, scores: Float, truth: Float) -> Float:
-    """Return what part of each row is predicted right: 0 or 1, or the part of its labels."""
-    if head.multilabel:
-        return np.asarray(((scores > 0) == (truth > 0)).mean(axis=1))
-    return np.asarray(np.argmax(scores, axis=1) == np.argmax(truth, axis=1), dtype=np.float64)
-
-
-def _losses(head: Head, scores: Float, truth: Float) -> Float:
-    """Return minus the log-probability of the truth of each row; a certain error counts for 50."""
-    if head.multilabel:
-        logs = special.log_expit(np.where(truth > 0, scores, -scores)).mean(axis=1)
-    else:
-        logs = special.log_softmax(scores, axis=1)[np.arange(len(truth)), np.argmax(truth, axis=1)]
-    losses: Float = -np.maximum(logs, -50.0)
-    return losses
-
-
-def _best(values: Float, accuracies: Float, losses: Float, weight: float, usual: float) -> int:
-    """Return the candidate of least log-loss among those whose accuracy cannot be told from the best.
-
-    Accuracy is what is wanted, and it is coarse: half its standard error counts as nothing. A thousandth of the
-    log-loss counts as nothing either; among equals the one nearest to the usual value is taken.
-    """
-    top = min(float(accuracies.max()), 1.0)
-    slack = 0.5 * np.sqrt(top * (1.0 - top) / max(weight, 1.0)) + 1e-12
-    good = np.flatnonzero(accuracies >= top - slack)
-    least = losses[good].min()
-    equal = good[losses[good] <= least * (1 + 1e-3) + 1e-12]
-    away = np.abs(np.log(np.maximum(values[equal], TINY)) - np.log(max(usual, TINY)))
-    return int(equal[np.argmin(away)])
-
-
-def _folds(sample: Sample, total: float) -> list[Integer]:
-    """Return the rows to hold back, together or in turns; rows with equal entries go together."""
-    n = sample.rows.shape[0]
-    if sample.own.sum() <= total / 8:
-        return [np.arange(n)]
-    marks = row_marks(sample.rows) % np.uint64(FOLDS)
-    parts = [np.flatnonzero(marks == np.uint64(part)) for part in range(FOLDS)]
-    return [part for part in parts if len(part)]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 EPSILONS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0])
 """The grid of ε: a threshold on a ratio, so it has no unit."""
 
-RIDGES = 10.0 ** np.arange(-6.0, 1.1, 0.5)
-"""The grid of ridges, in units of the mean within-class variance of a feature."""
+DECADES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
+"""The grid of ridges, in decades of tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
 
 LEAST_RIDGE = 1e-7
 """The ridge on landmarks where rows abound, as a part of tr S_w."""
@@ -81,11 +81,14 @@ class Criterion(ABC):
         The name of its number.
     orthonormal : bool
         Whether its directions are orthonormal.
+    is_ridge : bool
+        Whether its directions span (S_w + ρI)⁻¹Φᵀ with ρ its number, so that rows can be left out in closed form.
     """
 
     name: ClassVar[str]
     parameter: ClassVar[str]
     orthonormal: ClassVar[bool] = True
+    is_ridge: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -165,6 +168,18 @@ class Criterion(ABC):
     def usual(cls, statistics: ClassMeans) -> float:
         """Return the value to stay near to where the data cannot tell candidates apart."""
         return 1.0
+
+    @classmethod
+    def coordinate(cls, values: Float) -> Float:
+        """Return where values lie on the axis on which the curve of the choice is drawn: 0 has a place there too."""
+        places: Float = np.arcsinh(100.0 * values)
+        return places
+
+    @classmethod
+    def from_coordinate(cls, places: Float) -> Float:
+        """Return the values at places of that axis."""
+        values: Float = np.sinh(places) / 100.0
+        return values
 
     def remark(
         self, kept: int, found: Directions, width: str, best_ratio: Callable[[], float], spell: Callable[[float], str]
@@ -336,6 +351,7 @@ class FisherCriterion(Criterion):
     name: ClassVar[str] = "fisher"
     parameter: ClassVar[str] = "ridge"
     orthonormal: ClassVar[bool] = False
+    is_ridge: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.ridge) and self.ridge >= 0):
@@ -386,16 +402,26 @@ class FisherCriterion(Criterion):
 
     @classmethod
     def grid(cls, statistics: ClassMeans) -> Float:
-        """Return ridges around the mean within-class variance of a feature, and the one of the rule."""
-        if statistics.within_trace == 0:
-            return np.empty(0)
-        ridges = RIDGES * statistics.within_trace / statistics.n_features
-        return np.sort(np.append(ridges, ridge_rule(statistics)))
+        """Return ridges from a thousandth to a hundred times the usual one."""
+        return cls.usual(statistics) * 10.0**DECADES if statistics.within_trace > 0 else np.empty(0)
 
     @classmethod
     def usual(cls, statistics: ClassMeans) -> float:
-        """Return the ridge of the rule."""
-        return ridge_rule(statistics)
+        """Return tr S_w over the weight of all rows; where S_w is zero, any ridge gives the same directions."""
+        trace = statistics.within_trace
+        return (trace if trace > 0 else float((statistics.between_factor() ** 2).sum())) / statistics.total
+
+    @classmethod
+    def coordinate(cls, values: Float) -> Float:
+        """Return the logarithm of ridges."""
+        places: Float = np.log10(np.maximum(values, np.finfo(float).tiny))
+        return places
+
+    @classmethod
+    def from_coordinate(cls, places: Float) -> Float:
+        """Return ridges."""
+        ridges: Float = 10.0**places
+        return ridges
 
     def remark(
         self, kept: int, found: Directions, width: str, best_ratio: Callable[[], float], spell: Callable[[float], str]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kampong.checkpoint import savable
 from kampong.data.rows import check_number
 from kampong.statistics.reservoir import BUDGET
@@ -11,6 +13,7 @@ from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
 
 if TYPE_CHECKING:
+    from kampong._runtime.compute import Float
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.criteria import Criterion
 
@@ -27,8 +30,9 @@ class FisherDiscriminant(DiscriminantSubspace):
     n_components : int or None
         How many directions, at most one less than there are classes; None for all of those.
     ridge : float, "auto" or "rule"
-        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it from a grid by the accuracy on rows
-        held back, as `MarginSubspace` chooses ε. "rule" is quicker, for models that are read after each row: d/n times
+        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
+        one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its
+        nodes, so no last bit decides it. "rule" is quicker, for models that are read after each row: d/n times
         the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
         no scatter is kept (past 8192 features).
     solver : {"auto", "scatter", "resolvent", "reservoir"}
@@ -40,12 +44,15 @@ class FisherDiscriminant(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
-        observed priors, or the nearest class mean. "auto" is Gaussian.
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
+        covariance a class, or logistic regression, both trained on the sample of rows; or several of them weighed
+        together. "auto" takes the one that errs least on the rows left out where the ridge is chosen by them, else it
+        is Gaussian. With the ridge chosen, probabilities are calibrated on the same rows.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
-        the choice of a parameter (that one keeps at most 8,192 rows).
+        the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -76,7 +83,8 @@ class FisherDiscriminant(DiscriminantSubspace):
     solver_reason_ : str
         Why it was that one.
     choice_ : Choice or None
-        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
     head_ : str
         What predicts.
     n_steps_ : int
@@ -85,6 +93,11 @@ class FisherDiscriminant(DiscriminantSubspace):
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
     ridge_ : float
         The ridge in use.
+    coef_, intercept_ : array
+        Weights and offsets of the scores, where the head is linear.
+    means_, priors_, xbar_, scalings_, explained_variance_ratio_ : array
+        What scikit-learn's LinearDiscriminantAnalysis calls `class_means_`, the shares of the classes, `mean_`,
+        `components_.T` and `criterion_ratio_`.
 
     See Also
     --------
@@ -133,6 +146,78 @@ class FisherDiscriminant(DiscriminantSubspace):
     def ridge_(self) -> float:
         """The ridge in use."""
         return self._read().criterion.value
+
+    # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
+
+    @property
+    def coef_(self) -> Float:
+        """The weights of the scores, (n_classes, n_features), one row for two classes; linear heads only."""
+        weights = self._linear()[0]
+        return weights[1:] - weights[:1] if len(weights) == 2 else weights
+
+    @property
+    def intercept_(self) -> Float:
+        """The offsets of the scores; linear heads only."""
+        offsets = self._linear()[1]
+        return offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
+
+    @property
+    def means_(self) -> Float:
+        """The mean of each class: `class_means_`."""
+        return self.class_means_
+
+    @property
+    def priors_(self) -> Float:
+        """The share of each class."""
+        counts = self.class_counts_
+        priors: Float = counts / counts.sum()
+        return priors
+
+    @property
+    def xbar_(self) -> Float:
+        """The mean of all rows: `mean_`."""
+        return self.mean_
+
+    @property
+    def scalings_(self) -> Float:
+        """The directions, one a column: `components_.T`."""
+        return self.components_.T
+
+    @property
+    def explained_variance_ratio_(self) -> Float:
+        """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
+        return self.criterion_ratio_
+
+    def score_samples(self, X: Any) -> Float:
+        """Return how much each row looks like any known class, to find rows that belong to none.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Minus half the squared distance to the nearest class mean, in units of the within-class spread along the
+            directions: the logarithm of a Gaussian density, up to a constant.
+        """
+        rows = self._rows(X)
+        known = self._read()
+        points = known.points(rows).astype(np.float64, copy=False)
+        centres = known.centres[self.class_counts_ > 0]
+        squares = np.square(centres).sum(axis=1) - 2.0 * points @ centres.T
+        scores: Float = -0.5 * (squares.min(axis=1) + np.square(points).sum(axis=1))
+        return scores
+
+    def _linear(self) -> tuple[Float, Float]:
+        found = self._read().linear()
+        if found is None:
+            raise AttributeError(
+                f"{type(self).__name__}: head={self.head_!r} is not linear, so it has no coef_ and intercept_. Set "
+                "head='gaussian', 'nearest_mean' or 'logistic'."
+            )
+        return found
 
     def _kind(self) -> type[Criterion]:
         return FisherCriterion

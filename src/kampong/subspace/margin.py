@@ -53,7 +53,7 @@ class MarginSubspace(DiscriminantSubspace):
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
-        the choice of a parameter (that one keeps at most 8,192 rows).
+        the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -84,7 +84,8 @@ class MarginSubspace(DiscriminantSubspace):
     solver_reason_ : str
         Why it was that one.
     choice_ : Choice or None
-        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -181,7 +182,7 @@ class InterClassScatter(MarginSubspace):
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
-        the choice of a parameter (that one keeps at most 8,192 rows).
+        the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -212,7 +213,8 @@ class InterClassScatter(MarginSubspace):
     solver_reason_ : str
         Why it was that one.
     choice_ : Choice or None
-        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -288,7 +290,7 @@ class MaximumMarginCriterion(MarginSubspace):
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
-        the choice of a parameter (that one keeps at most 8,192 rows).
+        the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -319,7 +321,8 @@ class MaximumMarginCriterion(MarginSubspace):
     solver_reason_ : str
         Why it was that one.
     choice_ : Choice or None
-        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -402,7 +405,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         (it measures the covariance on a sample of 8,192 of them or more).
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
-        the choice of a parameter (that one keeps at most 8,192 rows).
+        the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
 
@@ -433,7 +436,8 @@ class SupervisedKampongMeasure(MarginSubspace):
     solver_reason_ : str
         Why it was that one.
     choice_ : Choice or None
-        How a parameter given as "auto" was chosen: `values`, and their `accuracies` and `log_losses` on rows held back.
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     a_ : float

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from kampong._runtime.compute import project
-from kampong.checkpoint.contents import record_from
 from kampong.data.labels import labels_from, labels_state
+from kampong.statistics.reservoir import ClassReservoir, SampledScatter
+from kampong.statistics.rows import ClassRows
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
 from kampong.statistics.scatter import WIDEST, ClassScatter
-from kampong.subspace.choice import Choice, choose_parameter
+from kampong.subspace import leave_one_out
+from kampong.subspace.choice import JUDGES, Choice, choose_parameter
 from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
-from kampong.subspace.heads import Head, Inside, build_head
+from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, build_head
+from kampong.subspace.leave_one_out import LeaveOneOut
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, solve
 
 if TYPE_CHECKING:
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.solvers.base import Krylov
+    from kampong.subspace.trials import HeadTrial
+
+    Trial = Callable[[Inside, Float], HeadTrial]
+
+TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
+TRAINED = ("quadratic", "logistic")
+"""The heads that are calibrated on rows held back, and those that are trained on a sample beside."""
 
 HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
 """Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
@@ -110,6 +120,8 @@ class Predictor:
         Products with S_w taken by an iterative solver.
     total : float
         The sum of all positive eigenvalues.
+    hidden : array of shape (q, d)
+        Further directions that only the head looks at; often none.
     remark : str
         What a user should know of the directions, "" where they are what was asked for.
     """
@@ -126,18 +138,35 @@ class Predictor:
     solver: str
     n_steps: int
     total: float
+    hidden: Float
     remark: str
 
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
         return project(X, self.components, self.mean)
 
+    def seen_points(self, X: Rows) -> Float:
+        """Return the coordinates that the head looks at: the points, and those along the hidden directions."""
+        points = self.points(X)
+        return np.hstack([points, project(X, self.hidden, self.mean)]) if len(self.hidden) else points
+
     def scores(self, X: Rows) -> Float:
         """Return one score a class for each row."""
-        return self.head.scores(self.points(X))
+        return self.head.scores(self.seen_points(X))
 
-    def labels(self, points: Float) -> np.ndarray:
-        """Return the class of each point of the subspace, or the indicator matrix of its probable labels."""
+    def linear(self) -> tuple[Float, Float] | None:
+        """Return weights, (K, d), and offsets, (K,), of the scores of a row; None where the head is not linear."""
+        if not isinstance(self.head, LinearHead):
+            return None
+        weights = self.head.weights @ np.concatenate([self.components, self.hidden])
+        return weights, self.head.offsets - weights @ self.mean
+
+    def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
+        """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
+        seen = self.seen_points(X)
+        return seen[:, : len(self.components)], self._labels(seen)
+
+    def _labels(self, points: Float) -> np.ndarray:
         scores = self.head.scores(points)
         if self.head.multilabel:
             return (scores > 0).astype(np.int64)
@@ -146,11 +175,12 @@ class Predictor:
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""
-        plain = ("mean", "components", "eigenvalues", "centres", "n_rows", "solver", "n_steps", "total", "remark")
+        arrays = ("mean", "components", "hidden", "eigenvalues", "centres")
+        plain = (*arrays, "n_rows", "solver", "n_steps", "total", "remark")
         state = {name: getattr(self, name) for name in plain}
         state |= {"classes": labels_state(self.classes), "head": self.head.to_state()}
         state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
-        return state if self.choice is None else {**state, "choice": vars(self.choice)}
+        return state if self.choice is None else {**state, "choice": self.choice.to_state()}
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:
@@ -176,6 +206,7 @@ class Predictor:
     def _read(cls, contents: Contents, n_features: int) -> dict[str, Any]:
         classes = labels_from(contents.part("classes"))
         components = contents.array("components", np.float64, (None, n_features))
+        hidden = contents.array("hidden", np.float64, (None, n_features))
         K, p = len(classes), len(components)
         if K < 2 or p < 1 or not np.array_equal(np.unique(classes), classes):
             contents.refuse(f"{p} directions and {K} classes are too few, or the classes are not in order")
@@ -185,17 +216,15 @@ class Predictor:
         criterion.finish()
         choice = None
         if "choice" in contents:
-            part = contents.part("choice")
-            choice = record_from(part, Choice, (), values=(None,), accuracies=(None,), log_losses=(None,))
-            if not choice.is_consistent():
-                part.refuse("its curves differ in length, or the best is none of them")
+            choice = Choice.from_state(contents.part("choice"))
         return {
             "classes": classes,
             "mean": contents.array("mean", np.float64, (n_features,)),
             "components": components,
             "eigenvalues": contents.array("eigenvalues", np.float64, (p,)),
             "centres": contents.array("centres", np.float64, (K, p)),
-            "head": Head.from_state(contents.part("head"), K, p),
+            "hidden": hidden,
+            "head": Head.from_state(contents.part("head"), K, p + len(hidden)),
             "criterion": kind.of(value),
             "choice": choice,
             "n_rows": contents.whole("n_rows"),
@@ -224,7 +253,7 @@ def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | No
     Predictor
         It shares no array with the statistics that they would change.
     """
-    choice, space = _choose(recipe, statistics)
+    choice, space, trial = _choose(recipe, statistics)
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     criterion = kind.of(value)
@@ -234,28 +263,40 @@ def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | No
     counts, mean = statistics.counts, statistics.mean
     offsets = np.where(counts[:, None] > 0, statistics.means - mean, 0.0)
     centres = offsets @ found.components.T
+    covariance, lift = _covariance(recipe, criterion, statistics, found.components, rows)
     inside = Inside(
         means=centres,
         counts=counts,
-        covariance=_covariance(recipe, criterion, statistics, found.components, rows),
+        covariance=covariance,
         variance=statistics.within_trace / statistics.n_features,
         multilabel=bool(statistics.multilabel),
         row_mean=(statistics.row_mean - mean) @ found.components.T,
         row_weight=statistics.row_weight,
+        lift=lift,
     )
+    head: Head | None = None
+    hidden: Float = np.empty((0, statistics.n_features))
+    if trial is not None and choice is not None and not missing:
+        tried = trial(inside, found.components)
+        chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
+        head, choice = chosen.head, replace(choice, heads=chosen.badness)
+        hidden = chosen.hidden if len(chosen.hidden) else hidden
+    if head is None:
+        head = build_head(recipe.head, _with_sample(recipe, inside, statistics, found.components, mean))
     return Predictor(
         classes=statistics.classes,
         mean=mean,
         components=found.components,
         eigenvalues=found.eigenvalues,
         centres=centres,
-        head=build_head(recipe.head, inside),
+        head=head,
         criterion=criterion,
         choice=choice,
         n_rows=statistics.n_samples,
         solver=found.solver,
         n_steps=found.n_steps,
         total=found.total,
+        hidden=hidden,
         remark=_remark(recipe, criterion, statistics, found, missing),
     )
 
@@ -268,11 +309,32 @@ def reason_of(predictor: Predictor, solver: str, n_features: int) -> str:
     return SOLVERS[predictor.solver].REASON.format(width=width, steps=predictor.n_steps)
 
 
-def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Krylov | None]:
-    """Choose a parameter that is left open; return the space it was chosen in, where that is used again."""
+def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Krylov | None, Trial | None]:
+    """Choose a parameter that is left open.
+
+    Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
+    """
     if recipe.value is not None:
-        return None, None
-    return choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
+        return None, None, None
+    tries = recipe.head == "auto" or recipe.head in TRIED
+    left_out = _left_out(recipe, statistics) if tries or recipe.head in TRAINED else None
+    if left_out is not None and left_out.own[left_out.judges].sum() < leave_one_out.FEWEST:
+        return None, None, None
+    if left_out is not None:
+        ridge, nodes, curve = left_out.ridge()
+        choice = Choice(ridge, nodes, curve, len(left_out.judges))
+        return choice, None, lambda inside, components: left_out.trial(ridge, components, inside)
+    found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
+    return found, space, None if trial is None or not tries else lambda inside, _: trial(inside)
+
+
+def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
+    """Return rows that are left out one by one, where the criterion and the statistics allow it."""
+    if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
+        return None
+    if statistics.n_features > leave_one_out.WIDEST:
+        return None
+    return LeaveOneOut(statistics)
 
 
 def _find(
@@ -309,18 +371,29 @@ def _signed(found: Subspace, statistics: ClassMeans) -> Subspace:
 
 def _covariance(
     recipe: Recipe, criterion: Criterion, statistics: ClassMeans, components: Float, rows: RowsInHand | None
-) -> Float | None:
-    """Return W S_w Wᵀ, ridge included, where it is known."""
+) -> tuple[Float | None, Float | None]:
+    """Return W S_w Wᵀ, ridge included, and what the ridge adds, where it is known."""
     if statistics.holds_within:
         covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
     elif rows is not None:
         covariance = _measured(rows, components, statistics.mean)
     else:
-        return None
+        return None, None
     ridge = criterion.head_ridge if recipe.head_ridge is None else recipe.head_ridge
     scaled = math.sqrt(ridge) * components  # a faded column has a huge entry: no squares of it
-    covariance += scaled @ scaled.T
-    return (covariance + covariance.T) / 2
+    lift = scaled @ scaled.T
+    covariance += lift
+    return (covariance + covariance.T) / 2, lift
+
+
+def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, components: Float, mean: Float) -> Inside:
+    """Return what is known of the classes with a sample of rows, where the head asked for is trained on one."""
+    asked = recipe.head in HEADS and HEADS[recipe.head].needs_sample
+    if not asked or statistics.multilabel or not isinstance(statistics, ClassRows | ClassReservoir):
+        return inside
+    sample = statistics.sample(JUDGES)
+    points = project(sample.rows, components, mean).astype(np.float64)
+    return replace(inside, points=points, codes=sample.members.codes, own=sample.own)
 
 
 def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:

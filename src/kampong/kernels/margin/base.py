@@ -1,4 +1,4 @@
-"""What the margin classifiers share: labels to two-class problems, kernel rows, what is stored, how rows are scored."""
+"""What the margin classifiers share: two-class problems, kernel rows, what is stored, how rows are scored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator):
-    """Base of the margin classifiers: two classes make one problem, more make one problem a class, against the rest.
+    """Base of the margin classifiers. Two classes are one problem; more are one problem a class, against the rest.
 
     The problems share all kernel values.
     """
@@ -120,7 +120,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         if fresh:
             self._kernel = make_kernel(name, self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         if stream:
-            # a column that has not varied so far may do so in a later batch
+            # a column that is constant so far may vary in a later batch
             self._kernel = replace(self._kernel, varying=None)
         return KernelRows(self._kernel, X, budget=self._budget)
 
@@ -139,13 +139,13 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"{type(self).__name__}: y holds one class only, {self.classes_[0]!r}; a margin lies between classes. "
+                f"{type(self).__name__}: y holds only one class, {self.classes_[0]!r}; a margin needs two. "
                 "Give rows of at least two classes."
             )
         return np.asarray(codes)
 
     def _refuse_new_classes(self, y: np.ndarray) -> None:
-        """Refuse labels that the first batch of a stream neither held nor named."""
+        """Refuse labels that were neither in the first batch of a stream nor named with it."""
         if not np.isin(y, self.classes_).all():
             new = np.setdiff1d(y, self.classes_).tolist()[0]
             raise ValueError(
@@ -212,7 +212,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         self._support = self._kernel.prepare(self.support_vectors_)
 
     def _warn(self, outcomes: list[Solution]) -> None:
-        """Say what was not reached, the gap at which it ended, and what to do."""
+        """Warn that the gap was not reached, with the gap at the end and what to do."""
         name = type(self).__name__
         for status, message in MESSAGES.items():
             which = [p for p, out in enumerate(outcomes) if out.status == status]
@@ -273,7 +273,7 @@ def _plane(hull: Hull, outcome: Solution) -> _Plane:
     if not math.isfinite(edge):
         # interrupted before any margin was known
         return _Plane(hull.offset * bias, 1.0, math.nan)
-    # at the optimum the edge is at ‖v‖² (beyond it, under a cap); far from it, ‖v‖² keeps the problems comparable
+    # at the optimum the edge is at ‖v‖² (with a cap, beyond it); far from it, ‖v‖² keeps the problems comparable
     scale = edge if edge >= 0.5 * gap.objective and edge > 0 else gap.objective
     scale = scale if scale > 0 else 1.0
     return _Plane(intercept, scale, edge / norm if norm > 0 else 0.0)

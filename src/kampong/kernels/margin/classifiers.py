@@ -21,16 +21,16 @@ from kampong.kernels.margin.problem import Options
 
 @savable
 class MinOverClassifier(OverClassifier):
-    """Maximum margin by learning the pattern of least margin, over and over (hard margin).
+    """Maximum margin by learning the pattern of least margin again and again (hard margin).
 
     Finds the point v of the hull of z_i = y_i (φ(x_i), −1) nearest to the origin: v/‖v‖ maximises min_i v · z_i/‖v‖
     (Martinetz 2004, section II). MinOver adds the z_i of least margin in every step: Frank–Wolfe with steps 1/t. With
     walk="fast" the same point is found by pairwise steps with exact line search on core sets.
 
-    Where we deviate. The paper says that the augmented pattern gives the hyperplane of maximum margin; it maximises
-    the margin of the augmented patterns, which is another one in general: bias="exact" gives the true one. The paper's
-    equation 4 has the sign of b reversed: v = Σ n z gives b = −Σ n y. The walk ends at the duality gap, not at a
-    number of steps. Decision scores are in units of the margin: the nearest pattern scores 1.
+    Where we deviate. The paper says that the augmented pattern gives the hyperplane of maximum margin. In general it
+    does not: it maximises the margin of the augmented patterns. bias="exact" gives the true one. The paper's equation 4
+    has the sign of b reversed: v = Σ n z gives b = −Σ n y. The walk ends when the duality gap is small enough, not
+    after a number of steps. Decision scores are in units of the margin: the nearest pattern scores 1.
 
     Parameters
     ----------
@@ -46,15 +46,16 @@ class MinOverClassifier(OverClassifier):
         The paper's bias, a coordinate of the pattern; or the nearest points of the two class hulls, which give the
         true maximum margin: then a step takes one pattern of each class.
     walk : {"fast", "paper"}
-        Pairwise steps, or the paper's steps with whole counts.
+        Pairwise steps, or the paper's steps, which count patterns in whole numbers.
     tol : float
-        The relative duality gap at which to stop: the margin is then within this share of the largest possible.
+        The relative duality gap at which to stop: the margin is then this close to the largest possible, relatively.
     max_iter : int
         The most steps for each problem.
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets; the rest is computed again.
+        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
+        again when needed.
     random_state : int, RandomState or None
         Chooses the subsets to start with; the same seed gives the same model.
     verbose : int
@@ -73,7 +74,7 @@ class MinOverClassifier(OverClassifier):
     intercept_ : array of shape (n_problems,)
         The constant of the score.
     counts_ : array of shape (n_problems, n_support)
-        With walk="paper", how often each pattern was learnt, less how often forgotten.
+        With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
     margin_ : array of shape (n_problems,)
         The distance of the nearest pattern from the hyperplane, in feature space.
     dual_gap_ : array of shape (n_problems,)
@@ -97,7 +98,7 @@ class MinOverClassifier(OverClassifier):
 
     See Also
     --------
-    MaxMinOverClassifier : Forgets, ends with support vectors only, and knows soft margins.
+    MaxMinOverClassifier : Forgets patterns, so that only support vectors remain; also has soft margins.
 
     References
     ----------
@@ -147,15 +148,15 @@ class MinOverClassifier(OverClassifier):
 class MaxMinOverClassifier(OverClassifier):
     """Maximum margin by learning the pattern of least margin and forgetting the stored one of largest margin.
 
-    The problem of `MinOverClassifier`, hard (nu=None): min ‖Σ α_i z_i‖² over α ≥ 0, Σ α_i = 1. With `nu`, soft
-    (SoftMaxMinOver, Martinetz 2004, section IV): the same with α_i ≤ 1/K, K = ⌈νM⌉, the reduced hull of the ν-SVM: the
+    A hard margin (nu=None) is the problem of `MinOverClassifier`: min ‖Σ α_i z_i‖² over α ≥ 0, Σ α_i = 1. A soft margin
+    (`nu`; SoftMaxMinOver, Martinetz 2004, section IV) adds α_i ≤ 1/K, K = ⌈νM⌉, the reduced hull of the ν-SVM: the
     mean margin of the K nearest patterns is maximised. A pattern is forgotten where v · z_ω − v · z_α ≥ 4R² (section
     III), so that after finitely many steps only support vectors are stored.
 
-    Where we deviate: as `MinOverClassifier`. Besides, the paper's soft steps may give a pattern more than the share
-    1/K that its own problem allows, because forgetting takes patterns one by one and not in the groups that were
-    learnt; they then end short of the best mean margin (at 97 % of it in our test, where `dual_gap_` says so).
-    walk="paper" does as the paper says, walk="fast" solves the capped problem. With bias="exact" each class
+    Where we deviate: as in `MinOverClassifier`. In addition, the paper's soft steps may give a pattern more than the
+    share 1/K that its own problem allows, because patterns are learnt in groups but forgotten one by one. Then they do
+    not reach the best mean margin (only 97 % of it in our test, as `dual_gap_` shows). walk="paper" does what the paper
+    says, walk="fast" solves the capped problem. With bias="exact" each class
     has ⌈νM/2⌉ patterns, so that the answer is that of the ν-SVM.
 
     Parameters
@@ -175,7 +176,7 @@ class MaxMinOverClassifier(OverClassifier):
         The paper's bias, a coordinate of the pattern; or the nearest points of the two class hulls, which give the
         true maximum margin.
     walk : {"fast", "paper"}
-        Pairwise steps, or the paper's steps with whole counts.
+        Pairwise steps, or the paper's steps, which count patterns in whole numbers.
     tol : float
         The relative duality gap at which to stop.
     max_iter : int
@@ -183,7 +184,8 @@ class MaxMinOverClassifier(OverClassifier):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets; the rest is computed again.
+        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
+        again when needed.
     random_state : int, RandomState or None
         Chooses the subsets to start with; the same seed gives the same model.
     verbose : int
@@ -202,7 +204,7 @@ class MaxMinOverClassifier(OverClassifier):
     intercept_ : array of shape (n_problems,)
         The constant of the score.
     counts_ : array of shape (n_problems, n_support)
-        With walk="paper", how often each pattern was learnt, less how often forgotten.
+        With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
     margin_ : array of shape (n_problems,)
         The half-width of the corridor: the distance of its edge from the hyperplane, in feature space.
     dual_gap_ : array of shape (n_problems,)
@@ -281,13 +283,14 @@ class CoreVectorClassifier(MarginClassifier):
 
     Minimises ‖w‖² + b² − 2ρ + C Σ ξ_i² subject to y_i (w · φ(x_i) + b) ≥ ρ − ξ_i (Tsang et al. 2006, equation 6 without
     its orthogonality constraints). The dual is the point of a hull nearest to the origin, min αᵀK̃α over α ≥ 0,
-    Σ α_i = 1, with K̃ = y yᵀ ∘ (K + 1) + I/C (equation 10). A core set is solved exactly, all rows are looked at,
-    the violators join it, and so on (algorithm 2).
+    Σ α_i = 1, with K̃ = y yᵀ ∘ (K + 1) + I/C (equation 10). The problem is solved exactly on a few rows, the core set.
+    Then all rows are checked, those that violate the solution join the core set, and so on (algorithm 2).
 
-    Where we deviate. The papers stop when all points are in the ball of (1 + ε) times the radius; but ρ² is a small
-    part of the radius, and at their ε = 1e-3 the duality gap may still be larger than the objective. We stop at the
-    gap (criterion="gap"); criterion="meb" is the papers' rule, one pattern a round, and warns where it leaves a large
-    gap. Patterns join in batches, and subsets of the rows are solved first. Scores are divided by ρ: 1 at the margin.
+    Where we deviate. The papers stop when all points are in the ball of (1 + ε) times the radius. But ρ² is a small
+    part of the radius, and at their ε = 1e-3 the duality gap may still be larger than the objective. We stop when the
+    gap is small (criterion="gap"). criterion="meb" is the papers' rule, one pattern a round, and warns if it leaves a
+    large gap. Patterns join in batches, and subsets of the rows are solved first. Scores are divided by ρ: 1 at the
+    margin.
 
     Parameters
     ----------
@@ -313,7 +316,8 @@ class CoreVectorClassifier(MarginClassifier):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same: for a path of C or tol.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets; the rest is computed again.
+        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
+        again when needed.
     random_state : int, RandomState or None
         Chooses subsets and samples; the same seed gives the same model.
     verbose : int
@@ -449,8 +453,8 @@ class CoreVectorClassifier(MarginClassifier):
         worst = float(np.max(self.dual_gap_))
         if self.criterion == "meb" and worst > 0.5:
             warnings.warn(
-                f"{name}: the ball of 1 + {self.tol:g} times the radius holds all points, but the duality gap is still "
-                f"{worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
+                f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
+                f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

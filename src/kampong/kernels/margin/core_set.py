@@ -1,9 +1,9 @@
-"""Fully corrective core sets: solve the nearest-point problem on few patterns, look at all, add the violators, repeat.
+"""Fully corrective core sets: solve the nearest-point problem on few patterns, check all, add the violators, repeat.
 
-Several problems on the same rows are solved together, so that one block of kernel values serves the oracle of all of
-them. The inner problem is solved by pairwise steps from where it stood, on the kernel block of the core set alone.
-Subsets (a sixteenth, a quarter, all) come first and hand their support vectors on. What ends a solve is the duality
-gap at all patterns, never at the core set only.
+Several problems on the same rows are solved together, so that all of them use the same block of kernel values to find
+violators. The inner problem is solved by pairwise steps from the last solution, on the kernel block of the core set
+alone. Subsets (a sixteenth, a quarter, all) are solved first, and the next one starts from their support vectors. A
+solve ends by the duality gap at all patterns, never by that of the core set only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SAMPLE = 59
 """The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006)."""
 WIDE = 128
-"""From so many features on a kernel value is dearer to compute again than to keep."""
+"""From so many features on, to keep a kernel value costs less than to compute it again."""
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _solution(problem: Problem, alpha: Float, indices: Integer) -> Solution:
 
 
 def _stopped_here(problem: Problem, rows: KernelRows, indices: Integer, n: int) -> Solution:
-    """Return the answer that a problem would give if its solve ended now."""
+    """Return the solution of a problem if its solve ended now."""
     ended = copy.copy(problem)
     ended.interrupt(rows)
     alpha = np.zeros(n)
@@ -138,7 +138,7 @@ def _stopped_here(problem: Problem, rows: KernelRows, indices: Integer, n: int) 
 
 
 def _levels(n: int, hulls: list[Hull], options: Options, rng: np.random.RandomState, warm: bool) -> list[Integer]:
-    """Return nested subsets, the last one of all patterns, each with its share of every combination of labels."""
+    """Return nested subsets, the last one of all patterns, each with the same share of every combination of labels."""
     everything: Integer = np.arange(n)
     capped = any(math.isfinite(hull.cap) for hull in hulls)
     if starts_whole(n, options) or warm or capped or options.criterion == "meb" or options.selection == "sample":
@@ -172,7 +172,7 @@ def _solve_level(
     while pending:
         if options.watcher is not None:
             options.watcher.begin()
-        # a sample tells nothing where margins of the core set itself are out of date
+        # a sample is of no use while the margins of the core set itself are out of date
         sampled = options.selection == "sample" and turn > 0 and all(len(p.margins) for p in pending)
         growing = _sample(rows, [p for p in pending if not p.status], rng) if sampled else []
         rest = [p for p in pending if p not in growing]
@@ -205,13 +205,13 @@ def _look(rows: KernelRows, problems: list[Problem], where: Integer | None) -> l
     for column, problem in enumerate(problems):
         weights[problem.core, column] = problem.hull.signs[problem.core] * problem.alpha
     used = np.flatnonzero(weights.any(axis=1))
-    # late rounds move few weights: then what they add to the last look costs less than a new look
+    # late rounds change few weights: then an update of the last gradient costs less than a new one
     last = np.column_stack([p.hull.signs * p.looked_from for p in problems]) if _looked(problems, where) else None
     if last is not None:
         changed = np.flatnonzero((weights != last).any(axis=1))
         used, last = (changed, last) if len(changed) < len(used) else (used, None)
     difference = weights[used] if last is None else weights[used] - last[used]
-    # the papers' rule adds one pattern a round, so the same rows are wanted in every round
+    # the papers' rule adds one pattern a round, so every round needs the same rows
     keep = problems[0].options.criterion == "meb" or rows.width >= WIDE
     products = rows.times(used, difference, where, keep=keep)
     gradients: list[Float] = []
@@ -262,7 +262,7 @@ def _certify(rows: KernelRows, problems: list[Problem]) -> None:
 
 
 def _finished(problem: Problem, rows: KernelRows, sampled: bool) -> bool:
-    """Tell whether a problem has its answer; with the ball test of the papers a clean sample is enough."""
+    """Tell whether a problem is solved; with the ball test of the papers a sample without violators is enough."""
     assert problem.gradient is not None
     reached = problem.reached(problem.gradient, rows.diagonal) or (sampled and problem.options.criterion == "meb")
     if reached and not problem.status:
@@ -282,7 +282,7 @@ def _grow(problem: Problem, gradient: Float, where: Integer, rows: KernelRows) -
 
 
 def _grow_all(problem: Problem, rows: KernelRows) -> bool:
-    """Add the worst of all patterns; where none is left, ask for more of the inner solve."""
+    """Add the worst of all patterns; if none is left, solve the inner problem more exactly."""
     gradient = problem.gradient
     assert gradient is not None
     added = problem.violators(gradient, np.arange(rows.n_samples), problem.batch())
@@ -299,7 +299,7 @@ def _improve(problems: list[Problem], rows: KernelRows, options: Options) -> Non
     """Extend the core sets and solve on them, on all cores; forget kernel blocks that would not fit together."""
     _plan_blocks(problems, rows, options)
     if rows.kernel.name == "callable":
-        # a caller's function may not like threads
+        # a caller's function may not be safe in threads
         for problem in problems:
             problem.work(rows)
         return

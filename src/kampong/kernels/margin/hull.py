@@ -1,7 +1,7 @@
 """The point of a hull nearest to the origin: which hull, its gradient and duality gap, and the walks of Martinetz 2004.
 
 Minimise ‖Σ α_i z_i‖² over α ≥ 0, Σ α_i = 1, α_i ≤ cap, with z_i · z_j = y_i y_j (k(x_i, x_j) + offset) + ridge·δ_ij.
-Everything is said in terms of the gradient g_i = v · z_i, v = Σ α_i z_i: the margin of pattern i.
+All is written with the gradient g_i = v · z_i, v = Σ α_i z_i, which is the margin of pattern i.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gap(NamedTuple):
-    """How near a point of the hull is to the nearest one.
+    """How close a point of the hull is to the point nearest to the origin.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class Hull:
     cap : float
         The largest α_i: 1/K for the reduced hull of a soft margin.
     split : bool
-        Whether each class has a sum of its own, ½: then v is half the difference of two points, one of each class
-        hull, and ‖v‖ at the optimum is the true margin.
+        Whether the α of each class sum to ½. Then v is half the difference of two points, one of each class hull, and
+        ‖v‖ at the optimum is the true margin.
     directions : array of shape (n_samples, n_directions) or None
         F, the values f_q(x_i) = u_q · φ(x_i) of unit directions that w is to be orthogonal to: the kernel is then
         K − FFᵀ, which drops the part of every pattern along them.
@@ -86,7 +86,7 @@ class Hull:
 
     @property
     def hard(self) -> bool:
-        """Tell whether the problem may have no answer: the origin may lie in the hull."""
+        """Tell whether the problem may have no solution, because the origin may lie in the hull."""
         return self.ridge == 0.0
 
     def restrict(self, indices: Integer) -> Hull:
@@ -95,14 +95,14 @@ class Hull:
         return replace(self, signs=self.signs[indices], directions=directions)
 
     def diagonal(self, diagonal: Float) -> Float:
-        """Return what is left of the diagonal of the kernel matrix without the directions."""
+        """Return the diagonal of the kernel matrix without the directions."""
         if self.directions is None:
             return diagonal
         left: Float = diagonal - np.einsum("ij,ij->i", self.directions, self.directions)
         return left
 
     def deflate(self, block: Float, rows: Integer, columns: Integer) -> Float:
-        """Take the directions off a block of kernel values, in place."""
+        """Subtract the directions from a block of kernel values, in place."""
         if self.directions is not None:
             thin = self.directions.astype(block.dtype)
             block -= thin[rows] @ thin[columns].T
@@ -114,7 +114,7 @@ class Hull:
         return norms
 
     def deflate_product(self, product: Float, rows: Integer | None, columns: Integer, weights: Float) -> Float:
-        """Take the directions off a product K[rows][:, columns] @ weights, in place; None stands for all rows."""
+        """Subtract the directions from a product K[rows][:, columns] @ weights, in place; None stands for all rows."""
         if self.directions is not None:
             product -= (self.directions if rows is None else self.directions[rows]) @ (
                 self.directions[columns].T @ weights
@@ -122,7 +122,7 @@ class Hull:
         return product
 
     def gradient(self, product: Float, alpha: Float) -> Float:
-        """Return g = (v · z_i) from `product` = K (y ∘ α), the directions taken off."""
+        """Return g = (v · z_i) from `product` = K (y ∘ α), without the directions."""
         bias = self.offset * float(self.signs @ alpha)
         gradient: Float = self.signs * (product + bias) + self.ridge * alpha
         return gradient
@@ -141,10 +141,10 @@ class Hull:
         return Gap(float(alpha @ gradient), bound)
 
     def balance(self, alpha: Float, gradient: Float) -> Float:
-        """Return what to take off each v · z for it to be y times the score: the offset of a split hull.
+        """Return the offset of a split hull: v · z minus the offset is y times the score.
 
-        The offset lies midway between the weighted mean margins of the classes; at the optimum that is the middle of
-        the corridor, and before it is less moved by single patterns than their least margins are.
+        The offset lies midway between the weighted mean margins of the classes. At the optimum that is the middle of
+        the corridor; before, single patterns change it less than they change the least margins.
         """
         if not self.split:
             return np.zeros(len(alpha))
@@ -155,8 +155,8 @@ class Hull:
     def levels(self, alpha: Float, gradient: Float) -> list[float]:
         """Return the margin level ρ of each group: what v · z is on the edge of the corridor.
 
-        Uncapped it is the least margin. Capped it is the mean margin of the patterns strictly between 0 and the cap,
-        or, where there are none, the middle between the patterns inside and outside.
+        Without a cap it is the least margin. With one it is the mean margin of the patterns with α strictly between 0
+        and the cap, or, if there are none, the middle between the patterns inside and outside.
         """
         result, groups = [], self.groups
         for group in range(2 if self.split else 1):
@@ -175,7 +175,7 @@ class Hull:
 
 
 class Walk(NamedTuple):
-    """Where a walk of Martinetz 2004 has arrived: how often each pattern was learnt, and its margin v · z."""
+    """The state of a walk of Martinetz 2004: how often each pattern was learnt, and its margin v · z."""
 
     counts: Integer
     margins: Float
@@ -219,7 +219,7 @@ def walk(
     counts : array of int, optional
         Where to start; by default nothing is stored.
     on_chunk : callable, optional
-        Called now and then with where the walk stands; where it returns True, the walk ends as if interrupted.
+        Called now and then with the state of the walk; if it returns True, the walk ends as if interrupted.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def walk(
             )
             done += taken
             if missing >= 0:
-                # beside the missing row, those of least margin will be wanted next
+                # load the missing row, and those of least margin, which will be needed next
                 near = np.argsort(margins, kind="stable")[: min(128, rows.capacity // 2)]
                 rows.fetch(np.concatenate([[missing], near, np.flatnonzero(counts)])[: rows.capacity])
                 continue
@@ -275,7 +275,7 @@ def walk(
 
 
 def _walk_status(gap: Gap, tol: float, tiny: float, *, out_of_steps: bool) -> str:
-    """Return how a walk has ended, or an empty text where it goes on."""
+    """Return how a walk has ended, or an empty text if it goes on."""
     if gap.objective < tiny:
         return "inseparable" if gap.objective > -tiny else "indefinite"
     if gap.relative <= tol:
@@ -284,9 +284,9 @@ def _walk_status(gap: Gap, tol: float, tiny: float, *, out_of_steps: bool) -> st
 
 
 def _walk_gap(rows: KernelRows, hull: Hull, alpha: Float, gradient: Float) -> Gap:
-    """Return the gap of a walk, which may have left the reduced hull: forgetting takes no heed of the cap.
+    """Return the gap of a walk, which may have left the reduced hull, because forgetting ignores the cap.
 
-    There v bounds ‖v*‖ from below only; the bound from above is the length of the point with α cut to the cap.
+    Outside the hull v bounds ‖v*‖ only from below; the upper bound is the length of the point with α cut to the cap.
     """
     gap = hull.gap(alpha, gradient)
     if alpha.max() <= hull.cap * (1 + 1e-12) or not gap.objective > 0:

@@ -1,7 +1,7 @@
 """`KernelRows`: the rows of a kernel matrix that is never held as a whole.
 
-Values come in blocks of hundreds of rows by matrix products: one row at a time costs many times more per row. Rows
-are kept up to a budget in bytes and computed again past it.
+Values are computed in blocks of hundreds of rows by matrix products, because one row at a time costs many times more.
+Rows are kept up to a budget in bytes; rows that do not fit are computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KernelRows:
     X : array or sparse matrix of shape (n_samples, n_features)
         The training rows; for a precomputed kernel the matrix itself.
     budget : int
-        Bytes for the rows kept; the least recently used give way.
+        Bytes for the rows kept; the least recently used are dropped first.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class KernelRows:
         return part
 
     def fetch_all(self) -> bool:
-        """Put every row into the store where the budget has room for them; tell whether it had."""
+        """Store all rows if they fit the budget; tell whether they did."""
         if self.n_samples > self.capacity:
             return False
         self.fetch(np.arange(self.n_samples))
@@ -132,7 +132,7 @@ class KernelRows:
         return out
 
     def fetch(self, rows: Integer) -> None:
-        """Put rows into the store, the least recently used giving way; at most `capacity` of them."""
+        """Store rows, at most `capacity` of them, in place of the least recently used."""
         self._clock += 1
         rows = np.unique(rows)[: self.capacity]
         present = rows[self.slot_of[rows] >= 0]
@@ -162,7 +162,7 @@ class KernelRows:
         rows : array of int, optional
             Which rows of the product, all by default.
         keep : bool
-            Whether to store what is computed, as far as it fits: it pays where the same columns come again and again.
+            Whether to store what is computed, as far as it fits. It saves time if the same columns are needed again.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class KernelRows:
         self._tiles(tile, len(rows), out.shape[1])
 
     def _tiles(self, tile: Callable[[int, int], None], n_rows: int, n_columns: int) -> None:
-        """Compute blocks of rows on all cores; a callable, which may not like that, on one."""
+        """Compute blocks of rows on all cores; a callable runs on one, since it may not be safe in threads."""
         with self._lock:
             self.n_evaluations += n_rows * n_columns
         step = min(BLOCK_ROWS, max(128, TILE_BYTES // max(1, n_columns * self.dtype.itemsize)))

@@ -59,7 +59,7 @@ class OverClassifier(MarginClassifier):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from a batch and the patterns stored so far, then forget all that carry no weight.
+        """Learn from a batch and the patterns stored so far, then forget all patterns without weight.
 
         Parameters
         ----------
@@ -77,7 +77,10 @@ class OverClassifier(MarginClassifier):
         """
         name = type(self).__name__
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError(f"{name}.partial_fit cannot use kernel='precomputed': stored rows leave the matrix.")
+            raise ValueError(
+                f"{name}.partial_fit cannot use kernel='precomputed': its matrix has no values for the stored rows. "
+                "Use a named kernel or a callable."
+            )
         first = not hasattr(self, "support_")
         X, y = self._validate(X, y, reset=first)
         if first:
@@ -126,7 +129,7 @@ class OverClassifier(MarginClassifier):
             self.counts_ = contents.array("counts_", np.int64, (n_problems, None))
 
     def _previous(self, X: Rows, codes: Integer) -> list[Float] | None:
-        """Return the weights of the last fit, where this one may start from them."""
+        """Return the weights of the last fit, if this one may start from them."""
         if not self.warm_start or not hasattr(self, "_weights"):
             return None
         fits = len(self._weights[0]) == X.shape[0] and np.array_equal(self._codes, codes)
@@ -135,13 +138,13 @@ class OverClassifier(MarginClassifier):
     def _learn(
         self, X: Rows, codes: Integer, rows: KernelRows, start: list[Float] | None, y: np.ndarray | None = None
     ) -> None:
-        """Solve all problems and keep the answer; `y` given, callbacks hear of it."""
+        """Solve all problems and keep the answer; callbacks are called only if `y` is given."""
         name = type(self).__name__
         check_choice(name, "bias", self.bias, ("augmented", "exact"))
         check_choice(name, "walk", self.walk, ("paper", "fast"))
         hulls, patterns = [], []
         for signs in self._signs(codes):
-            # a stream may begin with one side of a problem only; then there is no second hull to be near to
+            # a stream may begin with only one side of a problem; then there is no second hull
             split = self.bias == "exact" and len(np.unique(signs)) == 2
             count = self._patterns(signs, split)
             cap = math.inf if self.nu is None else (0.5 if split else 1.0) / count
@@ -205,7 +208,7 @@ class OverClassifier(MarginClassifier):
                 patterns=count,
                 forget=self._forget,
                 tol=float(self.tol),
-                # after an interrupt the other problems get the least that makes a model
+                # after an interrupt the other problems get as few steps as a model needs
                 steps=1 if interrupted else int(self.max_iter),
                 counts=start[p].astype(np.int64) if start is not None and whole else None,
                 on_chunk=None if watcher is None else on_chunk,
@@ -240,7 +243,7 @@ class OverClassifier(MarginClassifier):
 
 
 def _outcome(end: Walk, patterns: int) -> Solution:
-    """Return where a walk stands as a point of the hull."""
+    """Return the present state of a walk as a point of the hull."""
     total = max(1, int(end.counts.sum()))
     n_core = int(np.count_nonzero(end.counts))
     return Solution(end.counts / total, end.margins * patterns / total, end.gap, n_core, end.steps, end.status)

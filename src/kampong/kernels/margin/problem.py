@@ -1,4 +1,4 @@
-"""One problem on its way to a solution: its core set, the kernel block of that, and the solve on it."""
+"""One problem during its solve: its core set, the kernel block of the core set, and the solve on it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from kampong.kernels.margin.kernel_rows import KernelRows
 
 SMALL = 2048
-"""Up to so many patterns the core set is the whole set from the start."""
+"""Up to so many patterns, the core set is all patterns from the start."""
 CHUNK = 1000
-"""Steps between two looks at the world: an interrupt, the step limit, the best hyperplane so far."""
+"""Steps between two checks: for an interrupt, the step limit, and the best hyperplane so far."""
 LEAST = 1024
 """A kernel block holds so many patterns at least, whatever the budget."""
 UNKNOWN = Gap(math.nan, math.nan)
 
 
 class Stopped(Exception):
-    """Raised where a watcher asks for the end of a solve."""
+    """Raised if a watcher asks to end a solve."""
 
 
 class Watcher(Protocol):
-    """Hears of every round of a solve."""
+    """Is told of every round of a solve."""
 
     def begin(self) -> None:
-        """Hear that a round begins."""
+        """Note that a round begins."""
 
     def end(self, so_far: Callable[[], list[Any]]) -> bool:
-        """Hear that a round has ended, with a way to what it has found; return whether to stop."""
+        """Note that a round has ended, with a function that returns its result; return whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def starts_whole(n: int, options: Options) -> bool:
 
 @dataclass(eq=False)
 class Problem:
-    """One problem on its way: the core set, its weights, margins and kernel block."""
+    """One problem during its solve: the core set, its weights, margins and kernel block."""
 
     hull: Hull
     options: Options
@@ -102,14 +102,14 @@ class Problem:
     moved: int = 0
 
     def enter(self, hull: Hull, alpha: Float, rows: KernelRows, rng: np.random.RandomState) -> None:
-        """Begin on a set of patterns, from α where it has weight."""
+        """Begin on a set of patterns, starting from α where it is positive."""
         n = len(hull.signs)
         self.hull, self.block, self.gradient, self.best, self.rounds = hull, None, None, None, 0
         self.margins = self.looked_from = np.zeros(0)
         self.part = None
         self.status = self.status if self.hopeless else ""
         self.inner_tol = 1e-3 if self.options.criterion == "meb" else 0.5 * self.options.tol
-        # a ridge keeps ‖v‖² positive, however small; without one the origin is reached up to rounding
+        # any ridge keeps ‖v‖² positive; without one ‖v‖² may reach zero, up to rounding
         relative = 0.0 if hull.ridge > 0 else 1e-12 if rows.dtype == np.float64 else 1e-8
         self.floor = relative * float(np.abs(hull.squared_norms(rows.diagonal)).max())
         if alpha.any():
@@ -137,7 +137,7 @@ class Problem:
         return self.core[self.alpha > 0]
 
     def interrupt(self, rows: KernelRows) -> None:
-        """Leave what is known: the weights, and the margins of the core set as far as they are up to date."""
+        """Keep the weights, and the margins of the core set as far as they are up to date."""
         self.status, self.gradient = "interrupted", np.full(rows.n_samples, math.inf)
         if len(self.margins) == len(self.core):
             self.gradient[self.core] = self.margins
@@ -146,7 +146,7 @@ class Problem:
             self.gap = UNKNOWN
 
     def violators(self, gradient: Float, where: Integer, batch: int) -> Integer:
-        """Return positions in `where` of patterns outside the core set that call for weight, the worst first."""
+        """Return positions in `where` of patterns outside the core set that need weight, the worst first."""
         levels = np.full(2, self.gap.objective)
         if self.options.criterion == "meb":
             levels[:] = math.inf
@@ -185,7 +185,7 @@ class Problem:
         self.rounds += 1
 
     def extend(self, rows: KernelRows) -> None:
-        """Drop patterns that no longer matter, add those wanted, and bring the kernel block up to date."""
+        """Drop patterns that no longer matter, add those noted, and update the kernel block."""
         added, new_margins = self.wanted
         core, alpha, margins, block = self.core, self.alpha, self.margins, self.block
         kept = (alpha > 0) | (margins < self.gap.objective)
@@ -219,8 +219,8 @@ class Problem:
     def _choose_part(self, core: Integer, alpha: Float, margins: Float, size: int) -> Integer | None:
         """Return which patterns of a core set to solve on, or None for all.
 
-        Half are those that have most to take or to give: the pair that violates most is among them, so a solve on the
-        part always gets on. The others are random.
+        Half are the patterns that should gain or lose the most weight. The pair that violates most is among them, so a
+        solve on the part always makes progress. The others are random.
         """
         if len(core) <= size:
             return None
@@ -230,7 +230,7 @@ class Problem:
         for group in np.unique(groups):
             members = order[groups[order] == group]
             low, high = members[alpha[members] < self.hull.cap][:share], members[alpha[members] > 0][-share:]
-            # extremes alone would swing between two ends for long; others damp that
+            # extreme patterns alone would make the solve swing for long; the random ones damp that
             others = rng.permutation(np.setdiff1d(members, np.concatenate([low, high])))
             chosen += [low, high, others[: 2 * share]]
         return np.unique(np.concatenate(chosen))
@@ -251,7 +251,7 @@ class Problem:
         alpha, margins = self.alpha[part], self.margins[part]
         rest = 0.0 if self.part is None else float(self.alpha @ self.margins - alpha @ margins)
         if self.part is not None:
-            # the steps below bring the margins of the part up to date only; the next look brings all
+            # the steps below update only the margins of the part; the next look updates all
             self.margins = np.zeros(0)
         groups, chunk, self.moved = hull.groups, 8 if hull.hard else CHUNK, 0
         while self.steps < self.options.max_steps:
@@ -286,14 +286,14 @@ class Problem:
         self.status = "steps"
 
     def remember(self, hull: Hull, alpha: Float, margins: Float) -> None:
-        """Keep the point whose hyperplane tells most patterns apart, for the case that none tells them all."""
+        """Keep the point whose hyperplane separates most patterns, in case none separates all."""
         scores = margins - hull.balance(alpha, margins)
         quality = min(float(np.mean(scores[hull.signs == sign] > 0)) for sign in np.unique(hull.signs))
         if self.best is None or quality > self.best[0]:
             self.best = (quality, self.core.copy(), self.alpha.copy())
 
     def fall_back(self) -> bool:
-        """Return to the best point where the search has ended without a separating one."""
+        """Go back to the best point if the search has ended without a separating one."""
         ended = self.status in ("inseparable", "indefinite", "steps", "stalled")
         if not (ended and self.best is not None and not self.gap.relative < 1):
             return False

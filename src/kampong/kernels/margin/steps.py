@@ -1,7 +1,7 @@
 """The step rules, compiled: MinOver, MaxMinOver (Martinetz 2004) and pairwise steps with exact line search.
 
 Each takes at most so many steps, changes the state in place, and returns how many it took. The walks read rows from a
-store and also return the row that they miss there, or −1; pairwise steps have all rows of their patterns in one block.
+store and also return the row that is missing there, or −1; pairwise steps have all rows of their patterns in one block.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ def pairwise(
 ) -> tuple[int, float, float]:
     """Move weight from one pattern to another of its group, with exact line search.
 
-    The receiver has the least margin, the giver the largest decrease to offer (second order). Ends when no pair
-    differs by more than `tol` times the objective, or when the objective is below `floor`. Returns the steps taken,
-    the largest difference, which bounds the duality gap of these patterns, and the objective. Patterns outside the
-    block may have weight; `rest` is their α · gradient at the start.
+    The receiver has the least margin; the giver is the one that lowers the objective most (second order). Ends when no
+    pair differs by more than `tol` times the objective, or when the objective is below `floor`. Returns the steps
+    taken, the largest difference, which bounds the duality gap of these patterns, and the objective. Patterns outside
+    the block may have weight; `rest` is their α · gradient at the start.
     """
     objective = rest
     for i in range(len(alpha)):
@@ -163,7 +163,7 @@ def pairwise(
         weight, room = alpha[giver], cap - alpha[receiver]
         descent = gradient[giver] - gradient[receiver]
         step = min(weight, room)
-        # a kernel that is no inner product may curve the wrong way: then as much as possible moves
+        # with a kernel that is not an inner product the curvature may be negative: then move as much as possible
         if descent < curvature * step:
             step = descent / curvature
         alpha[giver] = 0.0 if step == weight else weight - step

@@ -1,7 +1,7 @@
 """The formats of sources, by name: a new one is a file here and a line in `_FORMATS`, or a call of `register`.
 
-What a format is stands in `base`. The modules are imported when one of their formats is asked for, so that the names
-are at hand without them.
+`base` defines what a format is. A module is imported when one of its formats is first used; the names are known
+without that.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def get(name: str) -> Format:
 
 
 def latest_first() -> list[Format]:
-    """Return all formats, those that were registered last first: they are asked before the built-in ones."""
+    """Return all formats, the last registered first, so that new formats are tried before the built-in ones."""
     return [get(name) for name in reversed(names())]
 
 

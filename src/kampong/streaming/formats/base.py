@@ -32,11 +32,11 @@ class AnyPlace(Protocol):
         """Return the place that `to_state` wrote, once all values are checked."""
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records can lie before it."""
+        """Tell whether so many records can be before it."""
 
 
 class Part(Protocol):
-    """Some records of a source, one after the other, and the place after them."""
+    """Some consecutive records of a source, and the place after them."""
 
     @property
     def end(self) -> AnyPlace:
@@ -44,7 +44,7 @@ class Part(Protocol):
 
     @property
     def blank(self) -> bool:
-        """Whether they are no records at all."""
+        """Whether it holds no records."""
 
 
 class Opened(Protocol):
@@ -58,7 +58,7 @@ class Opened(Protocol):
 
 
 class Format(ABC):
-    """One way to write labelled records down.
+    """A file format for labelled records.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Format(ABC):
     can_grow : bool
         Whether records can be appended to such a file, so that `--follow` can wait for them.
     claims_folders : bool
-        Whether a folder is taken for files of this format where its format is not stated.
+        Whether a folder is read as files of this format if no format is stated.
     named_columns : bool
         Whether columns have names; otherwise they have numbers, up to the width of the schema.
     """
@@ -166,7 +166,7 @@ class LineFormat(Format):
     Attributes
     ----------
     block_factor : int
-        The first blocks are so many times larger than those of other formats.
+        How many times larger the first blocks are than those of other formats.
     """
 
     place_type = Place

@@ -1,7 +1,7 @@
-"""CSV and TSV: a block at a time by pyarrow; where that stumbles, line by line until the bad records are found.
+"""CSV and TSV: pyarrow reads a block at a time; if it fails, lines are read one by one to find the bad records.
 
-A line is a record. Blank lines are no records. A line with an odd number of quotes, a NUL, a carriage return inside or
-bytes that are no UTF-8 is a dead letter, so that a stray quote never joins two lines or shifts a column.
+A line is a record. Blank lines are skipped. A line with an odd number of quotes, a NUL, a carriage return inside or
+bytes that are not UTF-8 is a dead letter, so that a stray quote never joins two lines or shifts a column.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Delimited(LineFormat):
     endings : tuple of str
         How the names of such files end.
     delimiter : str
-        What separates the columns where the user does not say it.
+        What separates the columns, unless the user says otherwise.
     any_text : bool
-        Whether a source that is of no other format is taken for this one.
+        Whether a source of no other format is read as this one.
     """
 
     def __init__(self, name: str, endings: tuple[str, ...], delimiter: str, *, any_text: bool = False) -> None:
         self.name, self.endings, self.delimiter, self.any_text = name, endings, delimiter, any_text
 
     def recognises(self, first: bytes) -> bool:
-        """Tell whether any text is taken for this format; the others are asked before."""
+        """Tell whether any text is read as this format; all other formats are tried before."""
         return self.any_text
 
     def header(self, source: Source, part: Block) -> tuple[list[str], Block]:
@@ -81,7 +81,7 @@ class Delimited(LineFormat):
         return replace(schema, delimiter=delimiter)
 
     def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
-        """Return the schema of a model for a source; without a header its columns come as they were learnt."""
+        """Return the schema of a model for a source; without a header the columns must be in the order of learning."""
         if not source.layout.header:
             wanted = [one for one in schema.columns if one != schema.label]
             if len(columns) == len(schema.columns):
@@ -126,7 +126,7 @@ def _count(data: bytes) -> int:
 
 
 def _plain(data: bytes) -> bool:
-    """Tell whether lines and quotes are as they should be in every line, so that pyarrow sees the same lines."""
+    """Tell whether every line is well formed and its quotes are closed, so that pyarrow sees the same lines."""
     if b"\0" in data or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return False
     if b'"' not in data:
@@ -229,12 +229,12 @@ def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[i
 
 
 def _to_numbers(column: Any, name: str, wrong: dict[int, str]) -> Any:
-    """Return a column of text as numbers; what is no number is null, and wrong."""
+    """Return a column of text as numbers; other values become null and are noted as wrong."""
     compute = pa.compute
     missing = compute.is_in(column, value_set=pa.array(NULLS))
     trimmed = compute.utf8_trim_whitespace(column)
     fits = compute.match_substring_regex(trimmed, f"^({NUMBER.pattern})$", ignore_case=True)
     for i in np.flatnonzero(np.asarray(compute.invert(compute.or_(fits, missing)))).tolist():
-        wrong.setdefault(i, f"column {name!r} holds {column[i].as_py()[:60]!r}, which is no number")
+        wrong.setdefault(i, f"column {name!r} holds {column[i].as_py()[:60]!r}, which is not a number")
     good = compute.and_(fits, compute.invert(missing))
     return compute.if_else(good, trimmed, None).cast(pa.float64())

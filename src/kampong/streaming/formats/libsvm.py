@@ -1,4 +1,4 @@
-"""Lines of libsvm, `label index:value …`: a compiled scan of the bytes that accepts exactly that.
+"""Lines of libsvm, `label index:value …`: a compiled scan of the bytes that accepts nothing else.
 
 A number of up to 2⁵³ with a power of ten within 10^±22 is exact in one multiplication or division; the others are
 collected and converted by pyarrow, which rounds correctly.
@@ -36,11 +36,11 @@ NO_LABEL, NO_PAIR, NO_INDEX, TOO_LOW, TOO_HIGH, NOT_ASCENDING, NO_VALUE = range(
 REASONS = {
     NO_LABEL: "the line does not begin with a label that is a number",
     NO_PAIR: "expected index:value",
-    NO_INDEX: "an index is no whole number",
+    NO_INDEX: "an index is not a whole number",
     TOO_LOW: "index 0, where indices start at 1 (use --zero-based if they start at 0)",
     TOO_HIGH: "an index is above --max-features {width:,}",
     NOT_ASCENDING: "the indices do not ascend",
-    NO_VALUE: "a value is no number",
+    NO_VALUE: "a value is not a number",
 }
 
 
@@ -49,7 +49,7 @@ class Libsvm(LineFormat):
 
     name, endings = "libsvm", (".svm", ".libsvm", ".svmlight")
     named_columns = False
-    block_factor = 16  # a batch of wide rows costs its width, however few they are
+    block_factor = 16  # every batch costs as much as its width, even with few rows, so blocks are larger
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether the first line is a number and pairs of index and value."""
@@ -61,8 +61,8 @@ class Libsvm(LineFormat):
         if layout.max_features < 1:
             seen = _largest_index(part.data)
             raise SourceError(
-                f"{path}: libsvm lines do not say how wide they are. State the largest index with --max-features; the "
-                f"first lines go up to {seen:,}."
+                f"{path}: libsvm lines do not say how many columns there are. State the largest index with "
+                f"--max-features; the first lines go up to {seen:,}."
             )
         if layout.max_features > WIDEST:
             raise SourceError(f"{path}: --max-features {layout.max_features:,} is above {WIDEST:,}. Hash the indices.")
@@ -139,7 +139,7 @@ def _wrong_values(values: Float, indptr: Integer) -> dict[int, str]:
 def _whole(schema: Schema, labels: Float, wrong: dict[int, str]) -> np.ndarray:
     good = (labels == np.floor(labels)) & (np.abs(labels) < 2.0**53)
     for i in np.flatnonzero(~good).tolist():
-        wrong.setdefault(i, f"the label {labels[i]:g} is no whole number")
+        wrong.setdefault(i, f"the label {labels[i]:g} is not a whole number")
     y: np.ndarray = np.where(good, labels, 0.0).astype(np.int64)
     if schema.classes:
         for i in np.flatnonzero(~np.isin(y, np.asarray(schema.classes))).tolist():
@@ -185,7 +185,7 @@ def _exponent(data: Any, at: int, stop: int) -> tuple[int, int, bool]:
 
 @compiled
 def _number(data: Any, at: int, stop: int) -> tuple[int, float, int]:
-    """Read a decimal number; return where it ends, its value, and 0 for no number, 1 for exact, 2 for not yet."""
+    """Read a decimal number; return where it ends, its value, and 0 for no number, 1 for exact, 2 for convert later."""
     sign = 1.0
     if at < stop and (data[at] == 43 or data[at] == 45):
         sign = -1.0 if data[at] == 45 else 1.0

@@ -35,7 +35,7 @@ Batches = Callable[[Any, int], Iterator[tuple[int, Any]]]
 
 @dataclass(frozen=True)
 class TablePlace:
-    """A place among the rows of one file or several, and a witness of the files before it.
+    """A place among the rows of one file or several, and a digest by which the files before it are recognised.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class TablePlace:
         return cls(row, file, in_file, contents.digest("witness", DIGITS))
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records lie before it: every row is one."""
+        """Tell whether so many records are before it: every row is one."""
         return records == self.row
 
 
@@ -99,9 +99,9 @@ class Table(Format):
     magic : bytes
         What such a file begins with.
     batches : callable
-        Yields the record batches of a file and the rows before each, from the first that holds rows not to skip.
+        Yields the record batches of a file and the rows before each, from the first one that is not skipped.
     claims_folders : bool
-        Whether a folder is taken for files of this format where its format is not stated.
+        Whether a folder is read as files of this format if no format is stated.
     """
 
     place_type = TablePlace
@@ -175,7 +175,7 @@ class Tables:
         self.place = TablePlace(self.place.row + rows, file, in_file, self._seen[1])
 
     def _cut(self, batch: Any, start: int) -> Iterator[Slice]:
-        """Cut a record batch, which starts at a row of its file, where the row numbers say."""
+        """Cut a record batch, which starts at a row of its file, at fixed row numbers."""
         at = self.place.in_file - start
         while at < batch.num_rows:
             size = min(LARGEST, max(SMALLEST, self.place.row // GROWTH), batch.num_rows - at)
@@ -210,7 +210,7 @@ def _as(column: Any, kind: Any, name: str) -> Any:
 
 
 def _examples(column: Any) -> list[Any]:
-    """Return values as a schema is found from: numbers as numbers, all else as text."""
+    """Return values for finding a schema: numbers as numbers, all others as text."""
     types = pa.types
     kind = column.type
     if types.is_integer(kind) or types.is_floating(kind):

@@ -62,22 +62,19 @@ class Krylov:
         Orthonormal rows, a block a step.
     within : array of shape (q, q)
         S_w inside the space.
-    between : array of shape (r,)
-        S_b inside the space is diagonal, and zero but for its first r entries, these.
+    factor : array of shape (K, q)
+        Φ with S_b = ΦᵀΦ inside the space.
+    most : int
+        In how many directions class means differ.
     n_steps : int
         Products with S_w taken.
     """
 
     basis: Float
     within: Float
-    between: Float
+    factor: Float
+    most: int
     n_steps: int
-
-    def factor(self) -> Float:
-        """Return Φ, (r, q), with S_b = ΦᵀΦ inside the space."""
-        factor = np.zeros((len(self.between), len(self.within)))
-        np.fill_diagonal(factor, np.sqrt(self.between))
-        return factor
 
 
 class Solver(Protocol):

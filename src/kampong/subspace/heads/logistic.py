@@ -1,0 +1,156 @@
+"""Multinomial logistic regression inside the subspace, from a sample of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy import linalg, optimize
+
+from kampong.subspace.heads.linear import LinearHead
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer
+    from kampong.subspace.heads.base import Inside
+
+PENALTIES = 10.0 ** np.array([-2.0, -3.0, -4.0])
+"""Nodes of the L2 penalty, beside a mean over rows, in whitened coordinates."""
+
+USUAL = 1e-3
+"""The same where nothing judges."""
+
+FEW = 600
+"""Up to so many numbers Newton's method is exact and quick; past that L-BFGS is used."""
+
+OFFSET_PENALTY = 1e-6
+
+
+@dataclass(frozen=True)
+class Logistic(LinearHead):
+    """Multinomial logistic regression with an L2 penalty, trained on the sample."""
+
+    name: ClassVar[str] = "logistic"
+    needs_covariance: ClassVar[bool] = True
+    needs_sample: ClassVar[bool] = True
+
+    @classmethod
+    def build(cls, inside: Inside) -> Self:
+        """Return the head with the usual penalty."""
+        assert inside.points is not None
+        assert inside.codes is not None
+        assert inside.own is not None
+        whitener = inside.whitener()
+        theta = fit_logistic(inside.points @ whitener, inside.codes, inside.own, inside.counts, USUAL)
+        return cls.of(theta, inside.counts, whitener)
+
+    @classmethod
+    def of(cls, theta: Float, counts: Float, whitener: Float) -> Self:
+        """Return the head of weights and offsets, (K, p + 1), in whitened coordinates."""
+        seen = counts > 0
+        weights = np.where(seen[:, None], theta[:, :-1] @ whitener.T, 0.0)
+        return cls(False, weights, np.where(seen, theta[:, -1], -np.inf))
+
+
+def fit_logistic(
+    points: Float, codes: Integer, own: Float, counts: Float, penalty: float, start: Float | None = None, most: int = 60
+) -> Float:
+    """Return weights and offsets, (K, p + 1), of least mean log-loss and penalty.
+
+    Parameters
+    ----------
+    points : array of shape (n, p)
+        Whitened coordinates.
+    codes : array of int of shape (n,)
+        Classes.
+    own : array of shape (n,)
+        Weights.
+    counts : array of shape (K,)
+        Class weights of all rows.
+    penalty : float
+        The L2 penalty on the weights.
+    start : array of shape (K, p + 1), optional
+        Where to start from.
+    most : int
+        The most steps of L-BFGS.
+
+    Returns
+    -------
+    array of shape (K, p + 1)
+        The offset stands last.
+    """
+    K, q = len(counts), points.shape[1] + 1
+    if start is None:
+        start = np.zeros((K, q))
+        start[:, -1] = np.log(np.maximum(counts, 1e-9 * counts.sum()) / counts.sum())
+    extended = np.hstack([points, np.ones((len(points), 1))])
+    pull = np.full(q, penalty)
+    pull[-1] = OFFSET_PENALTY
+    problem = _Problem(extended, codes, own / own.sum(), pull)
+    if K * q <= FEW:
+        return _newton(problem, start)
+    # The loss bends by about half the prior of a class along a whitened coordinate: that is the unit of a row.
+    unit = 1.0 / np.sqrt(np.maximum(counts / counts.sum(), 1e-4)[:, None] * 0.5 + pull)
+
+    def goal(flat: Float) -> tuple[float, Float]:
+        value, chances = problem.value(flat.reshape(K, q) * unit)
+        return value, (problem.gradient(flat.reshape(K, q) * unit, chances) * unit).ravel()
+
+    minimise: Any = optimize.minimize  # its types know no function that returns its slope too
+    options = {"maxiter": most, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}
+    found = minimise(goal, (start / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
+    theta: Float = found.x.reshape(K, q) * unit
+    return theta
+
+
+class _Problem:
+    """The mean log-loss of a linear model, and its slope."""
+
+    def __init__(self, rows: Float, codes: Integer, weights: Float, pull: Float) -> None:
+        self.rows, self.codes, self.weights, self.pull = rows, codes, weights, pull
+        self.places = np.arange(len(rows))
+
+    def value(self, theta: Float) -> tuple[float, Float]:
+        scores = self.rows @ theta.T
+        scores -= scores.max(axis=1, keepdims=True)
+        mine = scores[self.places, self.codes]
+        np.exp(scores, out=scores)
+        mass = scores.sum(axis=1)
+        loss = float(self.weights @ (np.log(mass) - mine)) + 0.5 * float((self.pull * theta * theta).sum())
+        scores /= mass[:, None]
+        return loss, scores
+
+    def gradient(self, theta: Float, chances: Float) -> Float:
+        residual = chances * self.weights[:, None]
+        residual[self.places, self.codes] -= self.weights
+        slope: Float = residual.T @ self.rows + self.pull * theta
+        return slope
+
+
+def _newton(problem: _Problem, start: Float) -> Float:
+    """Solve to the last digits by Newton's method with halved steps."""
+    K, q = start.shape
+    rows, theta = problem.rows, start
+    goal, chances = problem.value(theta)
+    for _ in range(30):
+        weighted = chances * problem.weights[:, None]
+        hessian = np.empty((K, q, K, q))
+        for a in range(K):
+            for b in range(a, K):
+                bend = weighted[:, a] * ((a == b) - chances[:, b])
+                block = rows.T @ (rows * bend[:, None])
+                hessian[a, :, b], hessian[b, :, a] = block, block.T
+        matrix = hessian.reshape(K * q, K * q)
+        matrix.flat[:: K * q + 1] += np.tile(problem.pull, K)
+        gradient = problem.gradient(theta, chances).ravel()
+        step = -linalg.cho_solve(linalg.cho_factor(matrix), gradient)
+        slope = float(gradient @ step)
+        if -slope < 1e-18:
+            break
+        length, new = 1.0, problem.value(theta + step.reshape(K, q))
+        while new[0] > goal + 1e-4 * length * slope + 1e-15 and length > 1e-4:
+            length /= 2
+            new = problem.value(theta + length * step.reshape(K, q))
+        theta = theta + length * step.reshape(K, q)
+        goal, chances = new
+    return theta

@@ -1,0 +1,112 @@
+"""Several heads weighed together: Gaussian, cosine, regression, the priors, and a quadratic one where it helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from kampong.subspace.heads.fitting import log_softplus
+from kampong.subspace.heads.linear import WhiteHead, cosine_scores, noise_of, regression_map
+from kampong.subspace.heads.quadratic import Quadratic
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float
+    from kampong.checkpoint.contents import Contents
+    from kampong.subspace.heads.base import Inside
+
+MEMBERS = 4
+"""Gaussian, cosine, regression and priors, in this order; a quadratic member follows."""
+
+PRIOR = 3
+"""The place of the priors, the only member whose weight may be negative."""
+
+START = np.array([0.3, 0.0, 0.0, 0.0])
+"""Weights to stay near to where no row says anything: a Gaussian that is a little less sure."""
+
+
+@dataclass(frozen=True)
+class Mixture(WhiteHead):
+    """Scores Σ b_a s_a of several heads; the weights b ≥ 0 are fitted on rows that the heads have not seen.
+
+    Attributes
+    ----------
+    noise : float
+        The noise of the regression.
+    weights : array of shape (5,)
+        The weight of each member; the last one belongs to the quadratic head.
+    quadratic : Quadratic or None
+        The quadratic member, which may look at more directions.
+    """
+
+    noise: float
+    weights: Float
+    quadratic: Quadratic | None = None
+    name: ClassVar[str] = "mixture"
+
+    @classmethod
+    def build(cls, inside: Inside) -> Self:
+        """Return the head with the weights of a lone Gaussian."""
+        whitener, centres, priors = cls.white(inside)
+        fitted = priors + centres @ regression_map(centres, priors)
+        noise = noise_of(fitted, np.arange(len(priors)), priors)
+        return cls(False, whitener, centres, priors, noise, np.append(START, 0.0))
+
+    def scores(self, points: Float) -> Float:
+        """Return the weighted scores."""
+        points = points.astype(np.float64, copy=False)
+        white = points[:, : len(self.whitener)] @ self.whitener
+        with np.errstate(divide="ignore"):
+            log_priors = np.where(self.priors > 0, np.log(self.priors), 0.0)
+        products = white @ self.centres.T
+        squares = np.einsum("kp,kp->k", self.centres, self.centres)
+        b = self.weights
+        scores = b[0] * (products - 0.5 * squares + log_priors) + b[PRIOR] * log_priors
+        if b[1]:
+            scores += b[1] * cosine_scores(products, squares, np.linalg.norm(white, axis=1))
+        if b[2]:
+            scores += b[2] * log_softplus(
+                (self.priors + white @ regression_map(self.centres, self.priors)) / self.noise
+            )
+        if self.quadratic is not None and b[MEMBERS]:
+            more = self.quadratic.scores(points)
+            scores += b[MEMBERS] * np.where(np.isfinite(more), more, 0.0)
+        return self._hidden(scores)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds; the quadratic member is a part of its own."""
+        state = super().to_state()
+        quadratic = state.pop("quadratic")
+        return state if quadratic is None else {**state, "quadratic": quadratic.to_state()}
+
+    @classmethod
+    def read(cls, contents: Contents, n_classes: int, n_directions: int) -> Self:
+        """Return a mixture from its state."""
+        quadratic = None
+        if "quadratic" in contents:
+            part = contents.part("quadratic")
+            part.word("name", (Quadratic.name,))
+            quadratic = Quadratic.read(part, n_classes, n_directions)
+            if reason := quadratic.inconsistent():
+                part.refuse(reason)
+        whitener = contents.array("whitener", np.float64, (None, None))
+        p = len(whitener)
+        if whitener.shape != (p, p) or p > n_directions:
+            contents.refuse(f"whitener has shape {whitener.shape} for {n_directions} directions")
+        values: dict[str, Any] = {"whitener": whitener, "quadratic": quadratic}
+        values["centres"] = contents.array("centres", np.float64, (n_classes, p))
+        values["priors"] = contents.array("priors", np.float64, (n_classes,), low=0.0, high=1.0)
+        values["weights"] = contents.array("weights", np.float64, (MEMBERS + 1,))
+        for name in ("noise", "sharpness", "tail"):
+            values[name] = contents.number(name)
+        values["multilabel"] = contents.flag("multilabel")
+        contents.finish()
+        assert set(values) == {field.name for field in fields(cls)}
+        return cls(**values)
+
+    def inconsistent(self) -> str:
+        """Say where the noise is none, or weights are negative that must not be."""
+        bounded = np.delete(self.weights, PRIOR)
+        wrong = self.multilabel or self.noise <= 0 or bounded.min() < 0
+        return super().inconsistent() or ("a weight or the noise is negative" if wrong else "")

@@ -1,0 +1,272 @@
+"""The ridge and the head of Fisher's directions chosen by rows that are left out one by one, in closed form.
+
+Taking one row out of the class means and of S_w is a change of rank one. So what a row would score without itself
+follows from its products with the class means in the metric A = (S_w + ρI)⁻¹, and one eigendecomposition of S_w serves
+every ρ: no folds, no second scatter, and nothing that depends on the order of the rows. With w the weight that leaves,
+n that of its class k and W that of all rows, u = x − m_k and h = uᵀAu (all about the mean m):
+
+    (A without the row) = c⁻¹ (A + α A u uᵀ A / (1 − αh)),    α = w n / ((n − w) W),    c = W / (W − w)  …  (1)
+
+where the ridge counts as a sum over rows, so it grows by 1/c as S_w does; and the mean of its class moves by
+−w/(n − w)·u. A row of weight 2 is the row twice: one of both leaves.
+
+The curve of errors over the ridge is taken at fixed nodes, and its minimum is that of a spline: a smooth function of
+the data. Heads are compared by the same smooth errors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from kampong.subspace.heads.fitting import Judged, badness, fit_weights, least_point
+from kampong.subspace.heads.linear import Cosine, Gaussian, Regression, noise_of
+from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
+from kampong.subspace.heads.quadratic import ClassShapes, Quadratic
+from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._runtime.compute import Float, Integer
+    from kampong.statistics.reservoir import SampledScatter
+    from kampong.subspace.heads.base import Head, Inside
+
+WIDEST = 1024
+"""Past this width one eigendecomposition of S_w costs more than the steps of a Krylov space."""
+
+DECADES = np.array([-4.0, -2.5, -1.0, 0.5, 2.0])
+"""Nodes of log10(ρ / usual), usual = tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
+
+PULL = 1e-4
+"""What a decade away from the usual ridge costs, times its square: where rows say nothing, the usual ridge is taken."""
+
+WORTH_IT = 0.7
+"""Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
+
+ENOUGH = 1000
+"""Rows that a logistic head needs: a part of them judges, and the others train it."""
+
+FEWEST = 10
+"""Fewer rows judge nothing."""
+
+JUDGES, FEW = 2048, 1024
+"""Rows that draw the curves at most, and where the rows are wide; heads are trained on the whole sample."""
+
+DIRECTIONS = 64
+"""What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
+
+
+class LeaveOneOut:
+    """Rows of a sample, each scored as if it had never come.
+
+    Parameters
+    ----------
+    statistics : SampledScatter
+        Class means and scatter of all rows, and a sample of them; one label a row.
+    """
+
+    def __init__(self, statistics: SampledScatter) -> None:
+        sample = statistics.sample(most_rows(statistics.n_features))
+        self.counts, self.total = statistics.counts, statistics.total
+        self.mean, means = statistics.mean, statistics.means
+        values, self.vectors = linalg.eigh(statistics.within_scatter(), overwrite_a=True, check_finite=False)
+        self.values = np.maximum(values, 0.0)
+        self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
+        dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
+        self.rows = (dense.astype(np.float64, copy=False) - self.mean) @ self.vectors
+        self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
+        self.gone = np.minimum(self.own, 1.0)
+        self.left = self.counts[self.codes] - self.gone
+        known = np.flatnonzero(self.left > 1e-9 * self.counts[self.codes])
+        K, d = means.shape
+        most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
+        self.judges = known[:most]
+        spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
+        self.usual = spread / self.total if spread > 0 else 1.0
+        with np.errstate(divide="ignore"):
+            self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
+
+    def judged(self, rows: Integer) -> Judged:
+        """Return classes and weights of some rows."""
+        return Judged(self.codes[rows], self.weights[rows])
+
+    def parts(self, ridge: float, some: Integer | slice = slice(None)) -> Parts:
+        """Return products with the class means, squared lengths of the means, and the regression, rows left out."""
+        metric = 1.0 / (self.values + ridge)
+        scaled = self.means * metric
+        gram = scaled @ self.means.T
+        rows, codes, w = self.rows[some], self.codes[some], self.gone[some]
+        products, length = rows @ scaled.T, np.square(rows) @ metric
+        i, squares, total = np.arange(len(codes)), gram.diagonal(), self.total
+        left = self.left[some]
+        left = np.where(left > 1e-9 * self.counts[codes], left, 1.0)  # a class of one row has no judge
+        away = length - 2 * products[i, codes] + squares[codes]
+        alpha = w * self.counts[codes] / (left * total)
+        gap = np.maximum(1.0 - alpha * away, 1e-9)
+        shrink = (total - w) / total
+        along = length - products[i, codes]
+        other = products - gram[codes]
+        new_products = shrink[:, None] * (products + (alpha / gap * along)[:, None] * other)
+        new_squares = shrink[:, None] * (squares + (alpha / gap)[:, None] * other * other)
+        move = w / left
+        new_products[i, codes] -= move * shrink * along / gap
+        new_squares[i, codes] += shrink / gap * (-2 * move * other[i, codes] + move * move * away)
+        priors = self.counts / total
+        root = np.sqrt(priors)
+        inner = gram * root * root[:, None]
+        inner.flat[:: len(inner) + 1] += 1.0
+        solved = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T
+        fitted = priors + solved * root
+        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)
+        fitted[i, codes] -= lever
+        fitted /= (1.0 - lever)[:, None]
+        return Parts(new_products, np.maximum(new_squares, 0.0), fitted, gram)
+
+    def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
+        """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+        noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
+        return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
+
+    def ridge(self) -> tuple[float, Float, Float]:
+        """Return the ridge of least errors, and the curve: ridges and what each is worth."""
+        few = (
+            self.judges
+            if len(self.values) <= DIRECTIONS
+            else self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
+        )
+        judged, curve = self.judged(few), []
+        for decade in DECADES:
+            scores, _ = self.members(self.parts(self.usual * 10.0**decade, few), few)
+            weights, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
+            curve.append(badness(np.tensordot(weights, scores, 1), judged))
+        values = np.array(curve)
+        best = least_point(DECADES, values + PULL * DECADES**2)
+        return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
+
+    def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
+        """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
+        return _Trial(self, ridge, components, inside)
+
+
+def most_rows(n_features: int) -> int:
+    """Return how many rows are kept to judge and train by."""
+    return 2**14 if n_features <= DIRECTIONS else 2**13
+
+
+class _Trial(HeadTrial):
+    """Heads along some directions, trained on the sample and compared on rows that none of them has seen."""
+
+    def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
+        self.rows, self.ridge, self.components = rows, ridge, components
+        parts = rows.parts(ridge)
+        judges = rows.judges
+        chosen = Parts(parts.products[judges], parts.squares[judges], parts.regression[judges], parts.gram)
+        scores, noise = rows.members(chosen, judges)
+        super().__init__(scores, rows.judged(judges), noise, inside)
+        # coordinates in which no row knows itself: its products with the class means say where it lies among them
+        self.points = parts.products @ np.linalg.pinv(inside.means).T
+        self.hidden = np.empty((0, components.shape[1]))
+        self.wide: Float = self.points
+        self._widen()
+
+    def _makers(self) -> dict[str, Callable[[], tuple[Head, Float]]]:
+        makers, loss = super()._makers(), self.loss
+        if self._offers_shapes():
+            scores = self._shape_scores()
+            first = next(iter(makers))
+            place = (Gaussian.name, Cosine.name, Regression.name).index(first)
+            alone = [fit_weights(one[None], self.judged, START[:1])[1] for one in (self.scores[place], scores)]
+            self.scores = np.concatenate([self.scores, scores[None]])
+            self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
+            if alone[1] < alone[0]:
+                del makers[first]
+                makers = {Quadratic.name: lambda: self._make(Quadratic.name), **makers}
+        many = self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH)
+        if many and loss > WORTH_IT * self.loss:
+            mixture = makers.pop(Mixture.name)
+            makers |= {Logistic.name: lambda: self._make(Logistic.name), Mixture.name: mixture}
+        return makers
+
+    def _make(self, name: str) -> tuple[Head, Float]:
+        if name == Logistic.name:
+            return self._logistic()
+        if name != Quadratic.name:
+            return super()._make(name)
+        if self.quadratic is None:
+            self.scores = np.concatenate([self.scores, self._shape_scores()[None]])
+        assert self.quadratic is not None
+        return self.quadratic, self.scores[MEMBERS]
+
+    def _hidden_for(self, name: str) -> Float:
+        mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
+        return self.hidden if mixed or name in (Quadratic.name, Logistic.name) else self.hidden[:0]
+
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+        p, seen = self.points.shape[1], max(int(np.count_nonzero(self.rows.counts)), 1)
+        return bool(p <= DIRECTIONS // 2 and self.rows.own.sum() / seen >= max(2 * p, FEWEST))
+
+    def _widen(self) -> None:
+        """Add the directions of largest within-class variance that are conjugate to Fisher's."""
+        rows, d, p = self.rows, len(self.rows.values), self.points.shape[1]
+        count = max(0, min(d, DIRECTIONS) - p) if self._offers_shapes() or d <= DIRECTIONS else 0
+        if not count:
+            return
+        root = np.sqrt(rows.values + self.ridge)
+        fisher = root[:, None] * (rows.vectors.T @ self.components.T)  # orthonormal columns
+        lead = np.arange(d - count, d)[::-1]
+        more: Float = -fisher @ fisher[lead].T
+        more[lead, np.arange(count)] += 1.0
+        more, upper = linalg.qr(more, mode="economic", check_finite=False)
+        more = more[:, np.abs(np.diag(upper)) > 1e-6] / root[:, None]
+        self.wide = np.hstack([self.points, rows.rows @ more])
+        self.hidden = np.ascontiguousarray((rows.vectors @ more).T)
+
+    def _lift(self) -> Float:
+        """Return what the ridge adds to the covariance along all directions."""
+        stacked = np.concatenate([self.components, self.hidden])
+        lift: Float = self.ridge * stacked @ stacked.T
+        return lift
+
+    def _shape_scores(self) -> Float:
+        """Train the quadratic head; return its scores of the judges, each left out."""
+        rows, judges = self.rows, self.rows.judges
+        shapes = ClassShapes(self.wide, rows.codes, rows.own, len(rows.counts), self._lift())
+        few, gone = judges[:FEW], rows.gone
+        shrinkage = shapes.shrinkage(self.wide[few], rows.judged(few), gone[few], rows.log_priors)
+        self.quadratic = Quadratic.of(shapes, shrinkage, self.inside.log_priors(), np.eye(self.wide.shape[1]))
+        left = shapes.left_out(self.wide[judges], self.judged, gone[judges], np.array([shrinkage]), rows.log_priors)[
+            :, :, 0
+        ]
+        left[:, rows.counts <= 0] = EMPTY
+        return np.ascontiguousarray(left)
+
+    def _logistic(self) -> tuple[Head, Float]:
+        """Train on rows that do not judge, choose the penalty on those that do, then train on all."""
+        rows, K = self.rows, len(self.rows.counts)
+        judges = rows.judges[: max(1, len(rows.codes) // 4)]
+        others = np.ones(len(rows.codes), dtype=bool)
+        others[judges] = False
+        trained = np.flatnonzero(others)
+        heavy = len(trained) * K * self.wide.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
+        penalties, most = (PENALTIES[:1], 12) if heavy else (PENALTIES, 60)
+        trained = trained if heavy else trained[:6144]
+        judged, theta, path, losses = rows.judged(judges), None, [], []
+        for penalty in penalties:
+            points, codes, own = self.wide[trained], rows.codes[trained], rows.own[trained]
+            theta = fit_logistic(points, codes, own, rows.counts, float(penalty), theta, most)
+            scores = self.wide[judges] @ theta[:, :-1].T + theta[:, -1]
+            scores[:, rows.counts <= 0] = EMPTY
+            path.append((theta, scores))
+            losses.append(fit_weights(scores[None], judged, np.array([1.0]))[1])
+        best = int(np.argmin(losses))
+        penalty = float(penalties[best])
+        if len(penalties) > 1:
+            penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
+        theta, scores = path[best]
+        theta = fit_logistic(self.wide, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most)
+        return Logistic.of(theta, rows.counts, np.eye(self.wide.shape[1])), scores

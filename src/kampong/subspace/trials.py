@@ -1,0 +1,135 @@
+"""Heads tried on rows that they have not seen, calibrated there, and compared by smooth errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from kampong.subspace.heads.fitting import Judged, badness, fit_calibration, fit_weights, log_softplus
+from kampong.subspace.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
+from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._runtime.compute import Float
+    from kampong.subspace.heads.base import Head, Inside
+    from kampong.subspace.heads.quadratic import Quadratic
+
+SLACK = 0.002
+"""A simpler head may be worse by so much."""
+
+EMPTY = -50.0
+"""The score of a class without rows while weights are fitted."""
+
+
+class Chosen(NamedTuple):
+    """A head, the further directions that it looks at, and how bad the candidates were."""
+
+    head: Head
+    hidden: Float
+    badness: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What rows of the sample score at one ridge: as they are, and each without itself."""
+
+    products: Float
+    squares: Float
+    regression: Float
+    gram: Float
+
+
+def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
+    """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
+    lengths = _lengths(parts)
+    gaussian = parts.products - 0.5 * parts.squares + log_priors
+    cosine = cosine_scores(parts.products, parts.squares, lengths)
+    scores = np.stack(
+        [gaussian, cosine, log_softplus(parts.regression / noise), np.broadcast_to(log_priors, gaussian.shape)]
+    )
+    scores[:, :, ~seen] = EMPTY
+    return scores
+
+
+def _lengths(parts: Parts) -> Float:
+    """Return the length of each row in the span of the class means, from its products with them."""
+    values, vectors = linalg.eigh(parts.gram, check_finite=False)
+    kept = values > 1e-9 * values[-1]
+    return np.asarray(np.linalg.norm(parts.products @ (vectors[:, kept] / np.sqrt(values[kept])), axis=1))
+
+
+class HeadTrial:
+    """The heads that follow from class means, counts and covariance, and their scores of rows that none has seen.
+
+    Parameters
+    ----------
+    scores : array of shape (4, n, K)
+        Gaussian, cosine, regression and prior scores of the rows.
+    judged : Judged
+        Their classes and weights.
+    noise : float
+        The noise of the regression.
+    inside : Inside
+        What is known of the classes, for the head that is built in the end.
+    """
+
+    def __init__(self, scores: Float, judged: Judged, noise: float, inside: Inside) -> None:
+        self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
+        self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR)
+        self.quadratic: Quadratic | None = None
+        self.hidden: Float = np.empty((0, 0))
+
+    def best(self) -> Chosen:
+        """Return the simplest head among those that err least."""
+        tried = {name: self._calibrated(make()) for name, make in self._makers().items()}
+        least = min(bad for _, bad in tried.values())
+        name = next(name for name, (_, bad) in tried.items() if bad <= least + SLACK)
+        return Chosen(tried[name][0], self._hidden_for(name), {one: bad for one, (_, bad) in tried.items()})
+
+    def named(self, name: str) -> Chosen:
+        """Return one head, calibrated."""
+        head, bad = self._calibrated(self._make(name))
+        return Chosen(head, self._hidden_for(name), {name: bad})
+
+    def _makers(self) -> dict[str, Callable[[], tuple[Head, Float]]]:
+        """Return the heads to compare, simplest first: the best of the single ones, and the mixture."""
+        single = {
+            name: fit_weights(self.scores[[place]], self.judged, START[:1])[1]
+            for place, name in enumerate((Gaussian.name, Cosine.name, Regression.name))
+        }
+        first = min(single, key=lambda name: single[name])
+        return {first: lambda: self._make(first), Mixture.name: lambda: self._make(Mixture.name)}
+
+    def _make(self, name: str) -> tuple[Head, Float]:
+        """Return a head and its scores of the rows that judge."""
+        if name == Gaussian.name:
+            return Gaussian.build(self.inside), self.scores[0]
+        if name == Cosine.name:
+            return Cosine.build(self.inside), self.scores[1]
+        if name == Regression.name:
+            return Regression(False, *Regression.white(self.inside), self.noise), self.scores[2]
+        if name == NearestMean.name:
+            round_ = self.inside.variance if self.inside.variance > 0 else 1.0
+            return NearestMean.build(self.inside), (self.scores[0] - self.scores[PRIOR]) / round_
+        if name != Mixture.name:
+            raise KeyError(name)
+        weights = np.append(self.weights, np.zeros(MEMBERS + 1 - len(self.weights)))
+        quadratic = self.quadratic if weights[MEMBERS] else None
+        head = Mixture(False, *Mixture.white(self.inside), self.noise, weights, quadratic)
+        return head, np.tensordot(self.weights, self.scores[: len(self.weights)], 1)
+
+    def _calibrated(self, made: tuple[Head, Float]) -> tuple[Head, float]:
+        """Return a head with probabilities that mean something, and how bad it is."""
+        head, scores = made
+        judged = self.judged.first(len(scores))
+        sharpness, tail = fit_calibration(scores, judged)
+        return replace(head, sharpness=sharpness, tail=tail), badness(scores, judged, sharpness, tail)
+
+    def _hidden_for(self, name: str) -> Float:
+        """Return the further directions that a head looks at: none here."""
+        return self.hidden
