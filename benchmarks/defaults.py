@@ -95,7 +95,8 @@ def _calibration(model: Any, T: Any, t: np.ndarray) -> tuple[float, float]:
     sure, right = chances.max(axis=1), model.classes_[chances.argmax(axis=1)] == t
     bins = np.minimum((15 * sure).astype(int), 14)
     gaps = [abs(right[bins == k].mean() - sure[bins == k].mean()) * (bins == k).mean() for k in set(bins.tolist())]
-    own = chances[np.arange(len(t)), np.searchsorted(model.classes_, t)]
+    places = np.minimum(np.searchsorted(model.classes_, t), len(model.classes_) - 1)
+    own = np.where(model.classes_[places] == t, chances[np.arange(len(t)), places], 0.0)  # a class may be new
     return float(sum(gaps)), float(-np.log(np.maximum(own, 1e-12)).mean())
 
 

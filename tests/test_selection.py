@@ -401,3 +401,25 @@ def test_other_words_are_refused(model, text):
     X, y = load_wine(return_X_y=True)
     with pytest.raises(ValueError, match=rf"{type(model).__name__}: {text} must be a number"):
         model.fit(X, y)
+
+
+@quiet
+@pytest.mark.parametrize("seed", range(24))
+def test_nothing_of_the_data_breaks_the_choice(seed):
+    """Few rows, many classes, constant and rounded columns, units that differ by 1e12, weights of any size, fading."""
+    rng = np.random.default_rng(seed)
+    classes, d = int(rng.choice([2, 3, 40])), int(rng.choice([1, 2, 30, 100]))
+    n = int(rng.choice([12, 100, 800])) + classes
+    y = np.concatenate([np.arange(classes), rng.choice(classes, n - classes, p=rng.dirichlet(np.full(classes, 0.3)))])
+    units = 10.0 ** rng.uniform(-6, 6, d) if seed % 3 == 0 else np.ones(d)
+    X = (rng.normal(size=(n, d)) + rng.choice([0, 0.5, 5]) * rng.normal(size=(classes, d))[y]) * units
+    if seed % 5 == 0:
+        X[:, 0] = 3.0
+    if seed % 4 == 1:
+        X = np.round(X)
+    weights = rng.random(n) * 10.0 ** rng.uniform(-5, 5) if seed % 4 == 0 else None
+    for model in (FisherDiscriminant().fit(X, y, weights), FisherDiscriminant(half_life=20).partial_fit(X, y)):
+        chances = model.predict_proba(X)
+        assert np.isfinite(chances).all()
+        np.testing.assert_allclose(chances.sum(axis=1), 1)
+        assert np.isfinite(model.transform(X)).all()

@@ -50,6 +50,9 @@ WORTH_IT = 0.7
 ENOUGH = 1000
 """Rows that a logistic head needs: a part of them judges, and the others train it."""
 
+LEAST_LEFT = 1e-3
+"""A row that leaves less of its class than this part cannot judge: hardly anything would be left to compare it with."""
+
 FEWEST = 10
 """Fewer rows judge nothing."""
 
@@ -81,7 +84,7 @@ class LeaveOneOut:
         self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
         self.gone = np.minimum(self.own, 1.0)
         self.left = self.counts[self.codes] - self.gone
-        known = np.flatnonzero(self.left > 1e-9 * self.counts[self.codes])
+        known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         K, d = means.shape
         most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
         self.judges = known[:most]
@@ -103,7 +106,7 @@ class LeaveOneOut:
         products, length = rows @ scaled.T, np.square(rows) @ metric
         i, squares, total = np.arange(len(codes)), gram.diagonal(), self.total
         left = self.left[some]
-        left = np.where(left > 1e-9 * self.counts[codes], left, 1.0)  # a class of one row has no judge
+        left = np.where(left > LEAST_LEFT * self.counts[codes], left, self.counts[codes])
         away = length - 2 * products[i, codes] + squares[codes]
         alpha = w * self.counts[codes] / (left * total)
         gap = np.maximum(1.0 - alpha * away, 1e-9)
@@ -118,7 +121,7 @@ class LeaveOneOut:
         priors = self.counts / total
         root = np.sqrt(priors)
         inner = gram * root * root[:, None]
-        inner.flat[:: len(inner) + 1] += 1.0
+        inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
         solved = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T
         fitted = priors + solved * root
         lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)

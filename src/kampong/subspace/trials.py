@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SLACK = 0.002
 """A simpler head may be worse by so much."""
 
+LARGEST = 1e9
+"""No score is larger: classes without spread are infinitely far apart."""
+
 EMPTY = -50.0
 """The score of a class without rows while weights are fitted."""
 
@@ -47,7 +50,7 @@ class Parts:
 def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
     """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
     lengths = _lengths(parts)
-    gaussian = parts.products - 0.5 * parts.squares + log_priors
+    gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
     cosine = cosine_scores(parts.products, parts.squares, lengths)
     scores = np.stack(
         [gaussian, cosine, log_softplus(parts.regression / noise), np.broadcast_to(log_priors, gaussian.shape)]

@@ -145,8 +145,8 @@ class WhiteHead(Head):
 
 def cosine_scores(products: Float, squares: Float, lengths: Float) -> Float:
     """Return the cosine of rows to class means from their products, the squared lengths of the means, and the rows'."""
-    cosine: Float = products / (np.sqrt(np.maximum(squares, TINY)) * np.maximum(lengths, TINY)[:, None])
-    return cosine
+    cosine: Float = products / np.maximum(np.sqrt(np.maximum(squares, 0.0)) * lengths[:, None], TINY)
+    return np.clip(cosine, -2.0, 2.0)  # where both lengths vanish
 
 
 def regression_map(centres: Float, priors: Float) -> Float:
@@ -154,7 +154,7 @@ def regression_map(centres: Float, priors: Float) -> Float:
     root = np.sqrt(priors)
     scaled = root[:, None] * centres
     inner = scaled @ scaled.T
-    inner.flat[:: len(inner) + 1] += 1.0
+    inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
     solved: Float = linalg.cho_solve(linalg.cho_factor(inner), scaled) * root[:, None]
     return solved.T
 

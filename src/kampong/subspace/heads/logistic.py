@@ -141,7 +141,8 @@ def _newton(problem: _Problem, start: Float) -> Float:
                 block = rows.T @ (rows * bend[:, None])
                 hessian[a, :, b], hessian[b, :, a] = block, block.T
         matrix = hessian.reshape(K * q, K * q)
-        matrix.flat[:: K * q + 1] += np.tile(problem.pull, K)
+        # A little more on the diagonal changes the step, not where it ends.
+        matrix.flat[:: K * q + 1] += np.tile(problem.pull, K) + 1e-12 * np.trace(matrix)
         gradient = problem.gradient(theta, chances).ravel()
         step = -linalg.cho_solve(linalg.cho_factor(matrix), gradient)
         slope = float(gradient @ step)
