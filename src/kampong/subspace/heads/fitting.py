@@ -74,7 +74,7 @@ def fit_weights(
     Returns
     -------
     weights : array of shape (A,)
-        b.
+        The weights b.
     loss : float
         The mean log-loss.
     """
