@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from kampong import FisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
-from kampong._runtime.compute import row_marks
 from kampong.datasets import sparse_text, waveform
 from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
@@ -377,16 +376,6 @@ def test_one_row_a_class_cannot_be_judged():
     model = FisherDiscriminant().fit(np.eye(3), ["a", "b", "c"])
     assert model.choice_ is None
     assert model.predict(np.eye(3)).tolist() == ["a", "b", "c"]
-
-
-def test_marks_follow_the_entries_alone():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 3, size=(50, 6)) * 0.5
-    marks = row_marks(X)
-    np.testing.assert_array_equal(marks, row_marks(sparse.csr_array(X)))
-    np.testing.assert_array_equal(marks[::-1], row_marks(X[::-1]))
-    same = (X[:, None] == X[None]).all(axis=2)
-    np.testing.assert_array_equal(same, marks[:, None] == marks[None])
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,6 @@ class Members:
     weights: Float
     n_rows: int
 
-    @property
-    def weight_by_row(self) -> tuple[Integer, Float]:
-        """Return the rows that have any membership, each once, and their weights."""
-        rows, first = np.unique(self.rows, return_index=True)
-        return rows, self.weights[first]
-
     def without(self, rows: Integer) -> Members:
         """Return the memberships of all rows but these."""
         gone = np.zeros(self.n_rows, dtype=bool)
