@@ -1,0 +1,47 @@
+"""The command `kampong`: parse, call, print. Slow imports are inside the commands, so that --help is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn
+
+from kampong.cli import learning, models, reading
+from kampong.cli.common import FORMAT, app
+
+__all__ = ["learning", "main", "models", "reading"]
+
+USAGE, SOURCE, MODEL, OUTPUT, CLOSED = 2, 3, 4, 5, 141
+
+
+def main() -> None:
+    """Run the command line; every expected error is one line on stderr and an exit code."""
+    from kampong.streaming import formats
+    from kampong.streaming.errors import ClosedPipeError
+
+    FORMAT.help = f"{', '.join(formats.names())}, or auto."
+    try:
+        app(standalone_mode=True)
+    except ClosedPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python does not flush to the closed pipe at exit
+        raise SystemExit(CLOSED) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except ValueError as error:
+        _fail(error)
+
+
+def _fail(error: ValueError) -> NoReturn:
+    from kampong.checkpoint import CheckpointError
+    from kampong.streaming import errors
+
+    codes: list[tuple[Any, int]] = [
+        ((errors.UsageError, errors.ColumnError), USAGE),
+        (errors.ResumeError, MODEL),
+        (errors.OutputError, OUTPUT),
+        (CheckpointError, MODEL),
+        (errors.StreamError, SOURCE),
+    ]
+    code = next((code for kind, code in codes if isinstance(error, kind)), USAGE)
+    print(f"kampong: {error}", file=sys.stderr)
+    raise SystemExit(code) from None

@@ -1,0 +1,66 @@
+"""What the commands share: the application, options that several take, signals, and where messages go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Annotated, Any
+
+import typer
+
+EXIT_CODES = """
+Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a record is
+bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be written; 130 and 143
+stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed.
+"""
+
+app = typer.Typer(
+    name="kampong",
+    help="The few directions that tell labelled classes apart, learnt from a stream and kept current.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+SourcePath = Annotated[
+    str, typer.Argument(help="A file, a folder of Parquet files, or - for stdin.", show_default=False)
+]
+ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
+FORMAT = typer.Option("--format")  # `main` lists the formats
+Format = Annotated[str, FORMAT]
+Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without one, columns are named 1, 2, …")]
+Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
+MaxFeatures = Annotated[int, typer.Option(help="The largest index of libsvm.", show_default=False)]
+ZeroBased = Annotated[bool, typer.Option("--zero-based", help="libsvm indices start at 0.")]
+MaxRecord = Annotated[int, typer.Option("--max-record-bytes", help="A longer line is a dead letter.")]
+Letters = Annotated[str, typer.Option("--dead-letters", help="Where bad records go.", show_default="MODEL.dead.jsonl")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
+Out = Annotated[str, typer.Option("--out", "-o", help="Where rows go: a .csv or .jsonl file, or - for stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+
+def stop_on_signals() -> tuple[threading.Event, list[int]]:
+    """Let Ctrl-C and SIGTERM end the run after the current batch; a second one ends it at once."""
+    stop = threading.Event()
+    received: list[int] = []
+
+    def note(number: int, _: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    return stop, received
+
+
+def say(quiet: bool, text: str) -> None:
+    """Print a message on stderr."""
+    if not quiet:
+        print(text, file=sys.stderr)

@@ -1,0 +1,236 @@
+"""`kampong learn`, and `kampong demo`, which is `learn` on digits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kampong.cli.common import (
+    Delimiter,
+    Drop,
+    Format,
+    Header,
+    Json,
+    Letters,
+    MaxFeatures,
+    MaxRecord,
+    ModelFile,
+    Out,
+    Quiet,
+    SourcePath,
+    Strict,
+    ZeroBased,
+    app,
+    say,
+    stop_on_signals,
+)
+
+if TYPE_CHECKING:
+    from kampong.streaming.learner import Run
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "  kampong learn flowers.csv --label species --model flowers.kampong\n\n"
+    "  zcat log.jsonl.gz | kampong learn - --format jsonl --label kind --text message -m log.kampong\n\n"
+    "  kampong learn rows.svm --max-features 300000 --method interclass -m rows.kampong --out rows.csv\n\n"
+    "  kampong learn today.csv --follow --label state -m state.kampong --half-life 100000 --serve\n\n"
+    "To continue a stopped or killed run, start the same command again: it goes on from the last save."
+)
+def learn(
+    source: SourcePath,
+    model: ModelFile,
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", help="The column of the class.", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="fisher, margin, interclass or kampong.", show_default="fisher")] = "",
+    components: Annotated[
+        str, typer.Option("--components", "-n", help="How many directions: a number or auto.")
+    ] = "auto",
+    epsilon: Annotated[
+        str, typer.Option(help="Weight of the within-class scatter: a number or auto; means --method margin.")
+    ] = "",
+    ridge: Annotated[str, typer.Option(help="The ridge of fisher: a number or auto.")] = "auto",
+    half_life: Annotated[
+        float | None, typer.Option(help="Rows after which a row counts half.", show_default="never")
+    ] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option(help="The classes that may come: a,b,c. Others are dead letters.")
+    ] = None,
+    out: Out = "",
+    report: Annotated[str, typer.Option(help="Write a report to this HTML file.")] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Show a live page of the stream.")] = False,
+    host: Annotated[str, typer.Option(help="Where to serve it.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="On which port; 0 for any free one.")] = 0,
+    token: Annotated[
+        str, typer.Option(help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN")
+    ] = "",
+    text: Annotated[list[str] | None, typer.Option(help="A column of text, hashed by words. May be repeated.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="A column to hash as a category. May be repeated.")] = None,
+    drop: Drop = None,
+    hash_width: Annotated[
+        int, typer.Option(help="Columns for hashed words.", show_default="2^18, or 2^10 without text")
+    ] = 0,
+    file_format: Format = "auto",
+    header: Header = True,
+    delimiter: Delimiter = "",
+    max_features: MaxFeatures = 0,
+    zero_based: ZeroBased = False,
+    max_record_bytes: MaxRecord = 8 * 2**20,
+    max_classes: Annotated[int, typer.Option(help="Stop at more classes than this.")] = 1000,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end of the file.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="stdin cannot be replayed, so a resumed run skips nothing.")
+    ] = False,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.")] = 30.0,
+    dead_letters: Letters = "",
+    strict: Strict = False,
+    seed: Annotated[int, typer.Option(help="Seed of the sample of rows that wide streams keep.")] = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a labelled stream, and keep the model file current.
+
+    Each batch is predicted before it is learnt, so the accuracy shown is honest.
+    """
+    from kampong.streaming.learner import learn as run_stream
+    from kampong.streaming.options import checked, estimator, listed
+    from kampong.streaming.options import delimiter as separator
+    from kampong.streaming.schema import Layout
+    from kampong.streaming.sources import Source
+
+    model_of_options = estimator(method, components, epsilon, ridge, half_life, seed)
+    layout = Layout(
+        label=label,
+        format=file_format,
+        header=header,
+        delimiter=separator(delimiter),
+        text=tuple(text or ()),
+        category=tuple(category or ()),
+        drop=tuple(drop or ()),
+        hash_width=hash_width,
+        max_features=max_features,
+        zero_based=zero_based,
+        max_record_bytes=max_record_bytes,
+    )
+    stop, received = stop_on_signals()
+    page = _live_page(serve, host, port, token, quiet)
+    watchers = _watchers(quiet or as_json, page)
+
+    def watch(run: Run) -> None:
+        for look in watchers:
+            look(run)
+
+    run = run_stream(
+        Source(source, checked(layout), follow=follow, live=live),
+        model_of_options,
+        model_file=model,
+        out=out,
+        dead_letters=dead_letters,
+        classes=listed(classes),
+        strict=strict,
+        max_classes=max_classes,
+        checkpoint_every=checkpoint_every,
+        watch=watch,
+        stop=stop,
+    )
+    if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
+        watchers[0].write(run)
+    if report:
+        _write_report(report, run, source, model)
+    letters = dead_letters or f"{model}.dead.jsonl"
+    _tell_end(run, model, source, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
+    if page is not None:
+        page.finish()
+        if not received:
+            say(quiet, "The live page stays until Ctrl-C.")
+            stop.wait()
+        page.stop()
+    if received and run.stopped:
+        raise SystemExit(128 + received[0])
+
+
+@app.command(epilog="Examples:\n\n  kampong demo\n\n  kampong demo --folder /tmp/demo --serve")
+def demo(
+    folder: Annotated[str, typer.Option(help="Where to put data, model and report.")] = "kampong-demo",
+    serve: Annotated[bool, typer.Option("--serve", help="Show a live page of the stream.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn 1,797 handwritten digits as a stream, and write a report."""
+    from kampong.streaming.inspection import write_digits
+
+    home = Path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    digits, model, report = home / "digits.csv", home / "digits.kampong", home / "report.html"
+    write_digits(digits)
+    model.unlink(missing_ok=True)
+    command = f"kampong learn {digits} --label digit --model {model} --out {home / 'predictions.csv'} --report {report}"
+    say(quiet, f"$ {command}{' --serve' if serve else ''}")
+    arguments = [*command.split()[1:], *(["--serve"] if serve else []), *(["--quiet"] if quiet else [])]
+    app(arguments, standalone_mode=False)
+
+
+def _watchers(quiet: bool, page: Any) -> list[Any]:
+    watchers: list[Any] = []
+    if not quiet and sys.stderr.isatty():
+        from kampong.streaming.progress import Progress
+
+        watchers.append(Progress(sys.stderr))
+    if page is not None:
+        from dataclasses import asdict
+
+        watchers.append(lambda run: page.publish(run.model, run.history, asdict(run.counters)))
+    return watchers
+
+
+def _live_page(serve: bool, host: str, port: int, token: str, quiet: bool) -> Any:
+    if not serve:
+        return None
+    from kampong.report.live import LivePage
+
+    page = LivePage(host=host, port=port, token=token or None)
+    say(quiet, f"Live page: {page.start()}")
+    return page
+
+
+def _write_report(path: str, run: Run, source: str, model: str) -> None:
+    from kampong.report.page import write_report
+
+    counters = run.counters
+    provenance = {"source": source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
+    write_report(path, run.model, run.history, title=f"{Path(source).name}", provenance=provenance)
+
+
+def _grown(run: Run, source: str) -> str:
+    """Say what to do if the source is longer than what was learnt."""
+    if source != "-" and run.place and "offset" in run.place and Path(source).stat().st_size > run.place["offset"]:
+        return f"{source} may have grown since: --follow learns the rest."
+    return ""
+
+
+def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
+    counters = run.counters
+    if as_json:
+        facts = {
+            **vars(counters),
+            "accuracy": counters.accuracy if counters.scored else None,
+            "finished": run.finished,
+            "resumed": run.resumed,
+            "model": model,
+        }
+        print(json.dumps(facts, ensure_ascii=False), file=stdout)
+        return
+    if run.idle:
+        say(quiet, f"{model}: already finished, {counters.rows:,} rows; nothing to do. {_grown(run, source)}".rstrip())
+        return
+    score = f", accuracy {counters.accuracy:.4f} before learning" if counters.scored else ""
+    dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
+    state = "stopped; start the same command to go on" if run.stopped else "finished"
+    say(quiet, f"{model}: {counters.rows:,} rows{score}{dead}; {state}.")
+    remark = "" if run.predictor is None else run.predictor.remark
+    if remark:
+        say(quiet, f"Note: {remark}")
