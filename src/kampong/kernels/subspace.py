@@ -311,8 +311,8 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         """Return what is asked for; landmarks have no order, so signs follow from the class means."""
         return replace(super()._recipe(), signs_by_means=True)
 
-    def _make(self, rows: RowsInHand | None) -> Predictor:
-        made = super()._make(rows)
+    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+        made = super()._make(rows, keep)
         return KernelPredictor.around(made, self._basis())
 
     def _to_state(self) -> dict[str, Any] | None:

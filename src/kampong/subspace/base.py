@@ -359,8 +359,17 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
         known = self._read()
         return known.head.probabilities(known.seen_points(rows))
 
-    def freeze(self) -> Predictor | None:
+    def freeze(self, keep: Predictor | None = None) -> Predictor | None:
         """Return all that predicts in the present state, frozen: later rows do not change it.
+
+        Parameters
+        ----------
+        keep : Predictor, optional
+            An earlier predictor of this model. Then nothing is chosen: the directions are solved again with its ridge
+            (or ε, a), and its kind of head is built again from the present statistics, with the weights, shrinkage,
+            penalty and calibration that were chosen for it. A logistic head keeps its weights and takes a few steps.
+            That costs a solve, no trial. The result follows from the statistics and `keep` alone, whatever was read
+            before, and the model itself does not remember it.
 
         Returns
         -------
@@ -369,7 +378,17 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
             should know.
         """
         check_is_fitted(self)
-        if self._predictor is None and classes_seen(self._statistics) >= 2:
+        if classes_seen(self._statistics) < 2:
+            return None
+        if keep is not None:
+            if keep.components.shape[1] != self._statistics.n_features or keep.criterion.name != self._kind().name:
+                raise ValueError(
+                    f"{type(self).__name__}.freeze: keep is a predictor of {keep.components.shape[1]} {self._space} "
+                    f"and the {keep.criterion.name} criterion, this model has {self._statistics.n_features} and the "
+                    f"{self._kind().name} criterion. Give one that this model has made."
+                )
+            return self._make(None, keep)
+        if self._predictor is None:
             self._predictor = self._make(None)
         return self._predictor
 
@@ -465,7 +484,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
             space=self._space,
         )
 
-    def _make(self, rows: RowsInHand | None) -> Predictor:
+    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         """Return the predictor of the present state."""
         seen = classes_seen(self._statistics)
         if seen < 2:
@@ -475,7 +494,7 @@ class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, Transformer
                 "another class."
             )
         try:
-            return make_predictor(self._recipe(), self._statistics, rows)
+            return make_predictor(self._recipe(), self._statistics, rows, keep)
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
 

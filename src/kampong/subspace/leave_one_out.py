@@ -272,4 +272,4 @@ class _Trial(HeadTrial):
             penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
         theta, scores = path[best]
         theta = fit_logistic(self.wide, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most)
-        return Logistic.of(theta, rows.counts, np.eye(self.wide.shape[1])), scores
+        return Logistic.of(theta, rows.counts, np.eye(self.wide.shape[1]), penalty), scores

@@ -24,9 +24,9 @@ from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.subspace import leave_one_out
 from kampong.subspace.choice import JUDGES, Choice, choose_parameter
 from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
-from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, build_head
+from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, Moved, build_head
 from kampong.subspace.leave_one_out import LeaveOneOut
-from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, solve
+from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,7 +235,9 @@ class Predictor:
         }
 
 
-def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None = None) -> Predictor:
+def make_predictor(
+    recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None = None, keep: Predictor | None = None
+) -> Predictor:
     """Return the predictor of statistics that have seen two classes or more; a pure function.
 
     Parameters
@@ -247,33 +249,23 @@ def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | No
     rows : RowsInHand, optional
         All rows, in `fit`. Without them the statistics are those of a stream: where more directions are asked for than
         the classes seen so far have, the others are zero until more classes come.
+    keep : Predictor, optional
+        What was chosen for an earlier state of the statistics: nothing is chosen anew.
 
     Returns
     -------
     Predictor
         It shares no array with the statistics that they would change.
     """
-    choice, space, trial = _choose(recipe, statistics)
+    choice, space, trial = _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     criterion = kind.of(value)
     found, missing = _find(recipe, criterion, statistics, space, streamed=rows is None)
     if recipe.signs_by_means:
         found = _signed(found, statistics)
-    counts, mean = statistics.counts, statistics.mean
-    offsets = np.where(counts[:, None] > 0, statistics.means - mean, 0.0)
-    centres = offsets @ found.components.T
-    covariance, lift = _covariance(recipe, criterion, statistics, found.components, rows)
-    inside = Inside(
-        means=centres,
-        counts=counts,
-        covariance=covariance,
-        variance=statistics.within_trace / statistics.n_features,
-        multilabel=bool(statistics.multilabel),
-        row_mean=(statistics.row_mean - mean) @ found.components.T,
-        row_weight=statistics.row_weight,
-        lift=lift,
-    )
+    mean = statistics.mean
+    inside = _inside(recipe, criterion, statistics, found.components, rows)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
     if trial is not None and choice is not None and not missing:
@@ -281,6 +273,8 @@ def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | No
         chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
         head, choice = chosen.head, replace(choice, heads=chosen.badness)
         hidden = chosen.hidden if len(chosen.hidden) else hidden
+    elif keep is not None:
+        head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
     if head is None:
         head = build_head(recipe.head, _with_sample(recipe, inside, statistics, found.components, mean))
     return Predictor(
@@ -288,7 +282,7 @@ def make_predictor(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | No
         mean=mean,
         components=found.components,
         eigenvalues=found.eigenvalues,
-        centres=centres,
+        centres=inside.means,
         head=head,
         criterion=criterion,
         choice=choice,
@@ -326,6 +320,53 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
         return choice, None, lambda inside, components: left_out.trial(ridge, components, inside)
     found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
     return found, space, None if trial is None or not tries else lambda inside, _: trial(inside)
+
+
+def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
+    """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
+    if recipe.value is not None:
+        return None, None, None
+    wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
+    return keep.choice, resolvent.build(statistics) if wide else None, None
+
+
+def _kept_head(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, keep: Predictor, inside: Inside, components: Float
+) -> tuple[Head | None, Float]:
+    """Return the head of an earlier predictor for the present statistics, and the hidden directions it looks at.
+
+    None where the statistics can no longer serve it.
+    """
+    head, nothing = keep.head, keep.hidden[:0]
+    if inside.multilabel != head.multilabel or (head.needs_covariance and inside.covariance is None):
+        return None, nothing
+    directions = np.concatenate([components, keep.hidden])
+    wide = _inside(recipe, criterion, statistics, directions, None) if len(keep.hidden) else inside
+    if head.reads_sample:
+        if not isinstance(statistics, ClassRows | ClassReservoir):
+            return None, nothing
+        wide = _sampled(wide, statistics, directions, statistics.mean)
+    then = np.concatenate([keep.components, keep.hidden])
+    places = {label: place for place, label in enumerate(keep.classes.tolist())}
+
+    def moved() -> Moved:
+        return Moved(
+            back=_back(then, directions, wide, statistics, criterion.head_ridge),
+            shift=then @ (statistics.mean - keep.mean),
+            places=np.array([places.get(label, -1) for label in statistics.classes.tolist()]),
+        )
+
+    return head.again(inside, wide, moved), keep.hidden
+
+
+def _back(then: Float, now: Float, inside: Inside, statistics: ClassMeans, ridge: float) -> Float:
+    """Return the map from coordinates of now to those of then that fits the rows of a class best."""
+    columns = np.ascontiguousarray(now.T)
+    if inside.covariance is None or not statistics.holds_within:
+        return then @ np.linalg.pinv(now)
+    root = inside.whitener()
+    cross = then @ statistics.within_times(columns) + ridge * then @ columns
+    return np.asarray(cross @ root @ root.T)
 
 
 def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
@@ -369,6 +410,24 @@ def _signed(found: Subspace, statistics: ClassMeans) -> Subspace:
     return replace(found, components=found.components * signs[:, None])
 
 
+def _inside(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, directions: Float, rows: RowsInHand | None
+) -> Inside:
+    """Return what is known of the classes along some directions."""
+    counts, mean = statistics.counts, statistics.mean
+    covariance, lift = _covariance(recipe, criterion, statistics, directions, rows)
+    return Inside(
+        means=np.where(counts[:, None] > 0, statistics.means - mean, 0.0) @ directions.T,
+        counts=counts,
+        covariance=covariance,
+        variance=statistics.within_trace / statistics.n_features,
+        multilabel=bool(statistics.multilabel),
+        row_mean=(statistics.row_mean - mean) @ directions.T,
+        row_weight=statistics.row_weight,
+        lift=lift,
+    )
+
+
 def _covariance(
     recipe: Recipe, criterion: Criterion, statistics: ClassMeans, components: Float, rows: RowsInHand | None
 ) -> tuple[Float | None, Float | None]:
@@ -391,6 +450,11 @@ def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, compone
     asked = recipe.head in HEADS and HEADS[recipe.head].needs_sample
     if not asked or statistics.multilabel or not isinstance(statistics, ClassRows | ClassReservoir):
         return inside
+    return _sampled(inside, statistics, components, mean)
+
+
+def _sampled(inside: Inside, statistics: ClassRows | ClassReservoir, components: Float, mean: Float) -> Inside:
+    """Return what is known of the classes with a sample of rows."""
     sample = statistics.sample(JUDGES)
     points = project(sample.rows, components, mean).astype(np.float64)
     return replace(inside, points=points, codes=sample.members.codes, own=sample.own)

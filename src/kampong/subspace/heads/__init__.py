@@ -3,7 +3,7 @@
 A new head is one subclass of `Head`; estimators, choice, files and streams need no change.
 """
 
-from kampong.subspace.heads.base import HEADS, Head, Inside, build_head
+from kampong.subspace.heads.base import HEADS, Head, Inside, Moved, build_head
 from kampong.subspace.heads.linear import Cosine, Gaussian, LinearHead, NearestMean, Regression
 from kampong.subspace.heads.logistic import Logistic
 from kampong.subspace.heads.mixture import Mixture
@@ -18,6 +18,7 @@ __all__ = [
     "LinearHead",
     "Logistic",
     "Mixture",
+    "Moved",
     "NearestMean",
     "Quadratic",
     "Regression",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, special
@@ -13,6 +13,8 @@ from kampong.checkpoint.contents import record_from
 from kampong.subspace.heads.fitting import STEEPEST, calibrated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float, Integer
     from kampong.checkpoint.contents import Contents
 
@@ -74,6 +76,24 @@ class Inside:
         return logs
 
 
+class Moved(NamedTuple):
+    """How the coordinates of an earlier state follow from those of the present one: z_then ≈ back·z_now + shift.
+
+    Attributes
+    ----------
+    back : array of shape (p_then, p_now)
+        The best linear map where rows spread as they do within the classes.
+    shift : array of shape (p_then,)
+        The present mean in the coordinates of then.
+    places : array of int of shape (K,)
+        Where each class was among those of then, −1 for one that has come since.
+    """
+
+    back: Float
+    shift: Float
+    places: Integer
+
+
 @dataclass(frozen=True)
 class Head(ABC):
     """What predicts inside a subspace: one score a class.
@@ -129,6 +149,30 @@ class Head(ABC):
             return alone
         result: Float = np.exp(calibrated(scores, self.sharpness, self.tail))
         return result
+
+    def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
+        """Return this head for other statistics; what was chosen or calibrated is kept.
+
+        Parameters
+        ----------
+        inside : Inside
+            What is known of the classes now, along the directions.
+        wide : Inside
+            The same along the hidden directions too; with a sample where the head is trained on one.
+        moved : callable
+            Returns how the coordinates have changed, which costs a product with S_w.
+
+        Returns
+        -------
+        Head
+            A head of the same kind.
+        """
+        return replace(self.build(wide), sharpness=self.sharpness, tail=self.tail)
+
+    @property
+    def reads_sample(self) -> bool:
+        """Whether a sample of rows is needed to build this head again."""
+        return self.needs_sample
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""

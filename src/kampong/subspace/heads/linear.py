@@ -12,7 +12,10 @@ from kampong.subspace.heads.base import Head, Inside
 from kampong.subspace.heads.fitting import TINY, log_softplus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float
+    from kampong.subspace.heads.base import Moved
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,10 @@ class Regression(WhiteHead):
         whitener, centres, priors = cls.white(inside)
         fitted = priors + centres @ regression_map(centres, priors)
         return cls(False, whitener, centres, priors, noise_of(fitted, np.arange(len(priors)), priors))
+
+    def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
+        """Return the head for other statistics, with the noise that was measured."""
+        return type(self)(False, *self.white(inside), self.noise, sharpness=self.sharpness, tail=self.tail)
 
     def scores(self, points: Float) -> Float:
         """Return the logarithm of the regression, made positive."""

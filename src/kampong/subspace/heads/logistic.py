@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +11,10 @@ from scipy import linalg, optimize
 from kampong.subspace.heads.linear import LinearHead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float, Integer
-    from kampong.subspace.heads.base import Inside
+    from kampong.subspace.heads.base import Inside, Moved
 
 PENALTIES = 10.0 ** np.array([-2.0, -3.0, -4.0])
 """Nodes of the L2 penalty, beside a mean over rows, in whitened coordinates."""
@@ -25,11 +27,21 @@ FEW = 600
 
 OFFSET_PENALTY = 1e-6
 
+STEPS, NEW_STEPS, STEP_PRICE = 4, 15, 2e7
+"""Steps where a head is kept and the statistics have changed, where classes are new, and numbers that a step reads."""
+
 
 @dataclass(frozen=True)
 class Logistic(LinearHead):
-    """Multinomial logistic regression with an L2 penalty, trained on the sample."""
+    """Multinomial logistic regression with an L2 penalty, trained on the sample.
 
+    Attributes
+    ----------
+    penalty : float
+        The L2 penalty.
+    """
+
+    penalty: float
     name: ClassVar[str] = "logistic"
     needs_covariance: ClassVar[bool] = True
     needs_sample: ClassVar[bool] = True
@@ -42,14 +54,36 @@ class Logistic(LinearHead):
         assert inside.own is not None
         whitener = inside.whitener()
         theta = fit_logistic(inside.points @ whitener, inside.codes, inside.own, inside.counts, USUAL)
-        return cls.of(theta, inside.counts, whitener)
+        return cls.of(theta, inside.counts, whitener, USUAL)
 
     @classmethod
-    def of(cls, theta: Float, counts: Float, whitener: Float) -> Self:
+    def of(cls, theta: Float, counts: Float, whitener: Float, penalty: float) -> Self:
         """Return the head of weights and offsets, (K, p + 1), in whitened coordinates."""
         seen = counts > 0
         weights = np.where(seen[:, None], theta[:, :-1] @ whitener.T, 0.0)
-        return cls(False, weights, np.where(seen, theta[:, -1], -np.inf))
+        return cls(False, weights, np.where(seen, theta[:, -1], -np.inf), penalty)
+
+    def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
+        """Return the head for other statistics: the same weights in the new coordinates, and a few steps from there."""
+        assert wide.points is not None
+        assert wide.codes is not None
+        assert wide.own is not None
+        change = moved()
+        whitener, known = wide.whitener(), change.places >= 0
+        start = start_of(wide.counts, len(whitener) + 1)
+        weights, offsets = self.weights[change.places[known]], self.offsets[change.places[known]]
+        start[known, :-1] = np.linalg.solve(whitener, (weights @ change.back).T).T
+        start[known, -1] = np.where(np.isfinite(offsets), offsets + weights @ change.shift, start[known, -1])
+        # a class that has come since must be learnt; else a few steps do, and none where they cost too much
+        most = NEW_STEPS if not known.all() else min(STEPS, int(STEP_PRICE / (len(wide.points) * start.size)))
+        theta = start
+        if most:
+            theta = fit_logistic(wide.points @ whitener, wide.codes, wide.own, wide.counts, self.penalty, start, most)
+        return replace(self.of(theta, wide.counts, whitener, self.penalty), sharpness=self.sharpness, tail=self.tail)
+
+    def inconsistent(self) -> str:
+        """Say where the penalty is none."""
+        return super().inconsistent() or ("" if self.penalty >= 0 else f"penalty is {self.penalty}")
 
 
 def fit_logistic(
@@ -81,13 +115,12 @@ def fit_logistic(
     """
     K, q = len(counts), points.shape[1] + 1
     if start is None:
-        start = np.zeros((K, q))
-        start[:, -1] = np.log(np.maximum(counts, 1e-9 * counts.sum()) / counts.sum())
+        start = start_of(counts, q)
     extended = np.hstack([points, np.ones((len(points), 1))])
     pull = np.full(q, penalty)
     pull[-1] = OFFSET_PENALTY
     problem = _Problem(extended, codes, own / own.sum(), pull)
-    if K * q <= FEW:
+    if K * q <= FEW and most > NEW_STEPS:
         return _newton(problem, start)
     # The loss bends by about half the prior of a class along a whitened coordinate: that is the unit of a row.
     unit = 1.0 / np.sqrt(np.maximum(counts / counts.sum(), 1e-4)[:, None] * 0.5 + pull)
@@ -101,6 +134,13 @@ def fit_logistic(
     found = minimise(goal, (start / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
     theta: Float = found.x.reshape(K, q) * unit
     return theta
+
+
+def start_of(counts: Float, q: int) -> Float:
+    """Return weights of zero and the log-priors as offsets, (K, q)."""
+    start = np.zeros((len(counts), q))
+    start[:, -1] = np.log(np.maximum(counts, 1e-9 * counts.sum()) / counts.sum())
+    return start
 
 
 class _Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,9 +12,11 @@ from kampong.subspace.heads.linear import WhiteHead, cosine_scores, noise_of, re
 from kampong.subspace.heads.quadratic import Quadratic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float
     from kampong.checkpoint.contents import Contents
-    from kampong.subspace.heads.base import Inside
+    from kampong.subspace.heads.base import Inside, Moved
 
 MEMBERS = 4
 """Gaussian, cosine, regression and priors, in this order; a quadratic member follows."""
@@ -52,6 +54,17 @@ class Mixture(WhiteHead):
         fitted = priors + centres @ regression_map(centres, priors)
         noise = noise_of(fitted, np.arange(len(priors)), priors)
         return cls(False, whitener, centres, priors, noise, np.append(START, 0.0))
+
+    @property
+    def reads_sample(self) -> bool:
+        """Whether a sample of rows is needed: for the quadratic member."""
+        return self.quadratic is not None
+
+    def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
+        """Return the head for other statistics, with the weights that were fitted."""
+        quadratic = None if self.quadratic is None else self.quadratic.again(inside, wide, moved)
+        head = type(self)(False, *self.white(inside), self.noise, self.weights, quadratic)
+        return replace(head, sharpness=self.sharpness, tail=self.tail)
 
     def scores(self, points: Float) -> Float:
         """Return the weighted scores."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,10 @@ from kampong.subspace.heads.base import Head, Inside
 from kampong.subspace.heads.fitting import TINY, Judged, fit_weights, least_point
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float, Integer
+    from kampong.subspace.heads.base import Moved
 
 SHRINKAGES = 10.0 ** np.array([0.5, 1.25, 2.0, 2.75, 3.5])
 """Nodes of the rows that the shared covariance counts for."""
@@ -33,11 +36,14 @@ class Quadratic(Head):
         The squared length of (z − centre)·root is the squared distance to a class.
     offsets : array of shape (K,)
         The log-prior less half the log-determinant, −∞ for a class that was not seen.
+    shrinkage : float
+        The rows that the shared covariance counts for.
     """
 
     centres: Float
     roots: Float
     offsets: Float
+    shrinkage: float
     name: ClassVar[str] = "quadratic"
     needs_covariance: ClassVar[bool] = True
     needs_sample: ClassVar[bool] = True
@@ -58,7 +64,13 @@ class Quadratic(Head):
         centres = shapes.means @ np.linalg.inv(whitener)
         seen = np.isfinite(log_priors)
         offsets = np.where(seen, np.where(seen, log_priors, 0.0) - 0.5 * np.log(variances).sum(axis=1), -np.inf)
-        return cls(False, centres, roots, offsets)
+        return cls(False, centres, roots, offsets, shrinkage)
+
+    def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
+        """Return the head for other statistics, with the shrinkage that was chosen."""
+        whitener, shapes = class_shapes(wide)
+        head = self.of(shapes, self.shrinkage, wide.log_priors(), whitener)
+        return replace(head, sharpness=self.sharpness, tail=self.tail)
 
     def scores(self, points: Float) -> Float:
         """Return one log-posterior a class, up to a constant of the point."""
@@ -73,7 +85,7 @@ class Quadratic(Head):
         """Say where offsets would leave no class to predict, or one that always wins."""
         if np.isposinf(self.offsets).any() or not np.isfinite(self.offsets).any():
             return "offsets holds infinity for a class, or none that is finite"
-        return ""
+        return "" if self.shrinkage >= 0 else f"shrinkage is {self.shrinkage}"
 
 
 class ClassShapes:
