@@ -1,6 +1,24 @@
-"""`python -m kampong` is the command `kampong`."""
+"""The command `kampong`, also as `python -m kampong`: without the `stream` extra it says what to install."""
 
-from kampong.cli import main
+from __future__ import annotations
+
+PARTS = ("typer", "rich", "pyarrow", "msgspec", "bokeh")
+
+
+def main() -> None:
+    """Run the command line, if its parts are installed."""
+    try:
+        from kampong.cli import main as run
+
+        run()
+    except ModuleNotFoundError as error:
+        if str(error.name).split(".")[0] not in PARTS:
+            raise
+        raise SystemExit(
+            f"kampong: the command needs {error.name}, which is not installed. Install the stream extra: "
+            'pip install "kampong[stream]"'
+        ) from None
+
 
 if __name__ == "__main__":
     main()

@@ -102,6 +102,7 @@ def learn(
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.schema import Layout
     from kampong.streaming.sources import Source
+    from kampong.streaming.targets import check_targets
 
     model_of_options = estimator(method, components, epsilon, ridge, half_life, seed)
     layout = Layout(
@@ -117,6 +118,10 @@ def learn(
         zero_based=zero_based,
         max_record_bytes=max_record_bytes,
     )
+    labelled = Source(source, checked(layout), follow=follow, live=live)
+    letters = dead_letters or f"{model}.dead.jsonl"
+    targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
+    check_targets(labelled.inputs(), targets, labelled.endings())
     stop, received = stop_on_signals()
     page = _live_page(serve, host, port, token, quiet)
     watchers = _watchers(quiet or as_json, page)
@@ -126,7 +131,7 @@ def learn(
             look(run)
 
     run = run_stream(
-        Source(source, checked(layout), follow=follow, live=live),
+        labelled,
         model_of_options,
         model_file=model,
         out=out,
@@ -142,7 +147,6 @@ def learn(
         watchers[0].write(run)
     if report:
         _write_report(report, run, source, model)
-    letters = dead_letters or f"{model}.dead.jsonl"
     _tell_end(run, model, source, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
     if page is not None:
         page.finish()

@@ -37,7 +37,14 @@ def draw_classes(
     Axes
         The axes drawn on; `axes.figure.savefig(path)` writes the picture.
     """
-    import matplotlib.pyplot as plt
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "draw_classes needs matplotlib, which is not installed. Install the plot extra: "
+            'pip install "kampong[plot]"',
+            name="matplotlib",
+        ) from None
 
     points, labels = np.asarray(points), np.asarray(labels)
     if points.ndim != 2 or len(points) != len(labels):

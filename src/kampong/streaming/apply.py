@@ -14,6 +14,7 @@ from kampong.streaming.errors import RecordError, SourceError, StreamError
 from kampong.streaming.outputs import Output
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import read_model
+from kampong.streaming.targets import check_targets
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def apply(
     Applied
         Counters.
     """
+    inputs = {**source.inputs(), "the model": [model_file]}
+    check_targets(inputs, {"--out": out, "--dead-letters": dead_letters}, source.endings())
     model, state, _ = read_model(model_file)
     if not is_fitted(model):
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")

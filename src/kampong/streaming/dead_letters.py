@@ -31,7 +31,9 @@ class Journal:
         self.path = path
         self.length = committed or 0
         self._file: IO[bytes] | None = None
-        if path in ("", "-"):
+        # Neither stdout nor a device or named pipe has a length that could be cut back.
+        self._grows = path not in ("", "-") and (Path(path).is_file() or not Path(path).exists())
+        if not self._grows:
             return
         size = Path(path).stat().st_size if Path(path).exists() else 0
         if size < self.length:
@@ -65,7 +67,7 @@ class Journal:
         if self._file is not None:
             try:
                 self._file.flush()
-                if self.path != "-":
+                if self._grows:
                     os.fsync(self._file.fileno())
             except BrokenPipeError:
                 raise ClosedPipeError(self.path) from None

@@ -12,6 +12,7 @@ from kampong.checkpoint import pack, write
 from kampong.streaming.errors import StreamError
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import Counters, StreamState, read_model, with_stream
+from kampong.streaming.targets import check_targets
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def merge_files(models: Sequence[str], out: str) -> Any:
     estimator
         The merged model.
     """
+    check_targets({"one of the models": models}, {"--out": out})
     loaded = [read_model(name) for name in models]
     states = [state for _, state, _ in loaded if state is not None]
     first = loaded[0][1]

@@ -20,6 +20,7 @@ from kampong.streaming.prediction import Answers, answer, eigenvalues_of, epsilo
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
 from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
+from kampong.streaming.targets import check_targets
 
 if TYPE_CHECKING:
     import threading
@@ -128,12 +129,13 @@ def learn(
     """
     if isinstance(source, str):
         source = Source(source, Layout(label=label))
+    letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
+    check_targets(source.inputs(), {"--model": model_file, "--out": out, "--dead-letters": letters}, source.endings())
     learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes)
     run = learner.prepare()
     if run.finished and not source.follow:
         run.idle = True
         return run
-    letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
     try:
         learner.open(letters, stop)
         with one_blas_thread():  # the other cores parse

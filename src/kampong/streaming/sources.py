@@ -107,6 +107,16 @@ class Source:
             raise
         return Stream(schema, parts, chosen.parse, opened, stop)
 
+    def inputs(self) -> dict[str, list[str]]:
+        """Return the files that are read, by the name that a message gives them."""
+        return {"the source": [self.path]}
+
+    def endings(self) -> tuple[str, ...]:
+        """Return how the files of a folder end; () for a source that is no folder."""
+        if self.path == "-" or not Path(self.path).is_dir():
+            return ()
+        return tuple(one + more for one in formats.get(self.format()).endings for more in ("", *COMPRESSED))
+
     def format(self) -> str:
         """Return the format that was stated, or that the name and the first bytes show."""
         if self.layout.format != "auto":
