@@ -73,8 +73,12 @@ def test_readme_names_the_estimators():
         "MaximumMarginDiscriminant",
         "MinOverClassifier",
         "SupervisedKampongMeasure",
+        "fit_landmarks",
+        "from_bytes",
         "load",
+        "merge_all",
         "solve",
+        "statistics_of",
     ],
 )
 def test_a_public_name_stays(name):

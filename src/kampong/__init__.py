@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         MaxMinOverClassifier,
         MinOverClassifier,
     )
-    from kampong.models import load
+    from kampong.models import from_bytes, load
+    from kampong.parts import fit_landmarks, merge_all, statistics_of
     from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
     from kampong.selectors import InformationGain
     from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
@@ -55,8 +56,12 @@ __all__ = [
     "MaximumMarginDiscriminant",
     "MinOverClassifier",
     "SupervisedKampongMeasure",
+    "fit_landmarks",
+    "from_bytes",
     "load",
+    "merge_all",
     "solve",
+    "statistics_of",
 ]
 
 # Each name is imported when it is first used, so that `kampong --help` need not wait for compilers.
@@ -70,7 +75,8 @@ _HOMES = {
         "MaximumMarginDiscriminant",
         "MinOverClassifier",
     ),
-    "kampong.models": ("load",),
+    "kampong.models": ("from_bytes", "load"),
+    "kampong.parts": ("fit_landmarks", "merge_all", "statistics_of"),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
     "kampong.selectors": ("InformationGain",),
     "kampong.statistics": ("ClassMeans", "ClassReservoir", "ClassScatter"),

@@ -1,6 +1,6 @@
 """Imports every estimator of the library. Importing registers them, so that `load` can read their files."""
 
-from kampong.checkpoint.models import load, pack, unpack
+from kampong.checkpoint.models import from_bytes, load, pack, unpack
 from kampong.kernels import (
     CoreVectorClassifier,
     KernelFisherDiscriminant,
@@ -36,6 +36,7 @@ __all__ = [
     "MaximumMarginDiscriminant",
     "MinOverClassifier",
     "SupervisedKampongMeasure",
+    "from_bytes",
     "load",
     "pack",
     "unpack",

@@ -6,6 +6,19 @@ registered classes. An estimator inherits from `Savable` and has two methods tha
 
 from kampong.checkpoint.contents import Contents
 from kampong.checkpoint.file import CheckpointError, read, write
-from kampong.checkpoint.models import Savable, load, pack, savable, save, unpack
+from kampong.checkpoint.models import Savable, from_bytes, load, pack, savable, save, to_bytes, unpack
 
-__all__ = ["CheckpointError", "Contents", "Savable", "load", "pack", "read", "savable", "save", "unpack", "write"]
+__all__ = [
+    "CheckpointError",
+    "Contents",
+    "Savable",
+    "from_bytes",
+    "load",
+    "pack",
+    "read",
+    "savable",
+    "save",
+    "to_bytes",
+    "unpack",
+    "write",
+]

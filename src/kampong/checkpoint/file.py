@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -47,6 +48,9 @@ LARGEST_HEADER = 2**20
 MOST_AXES = 8
 
 BLOCK = 2**20
+
+IN_MEMORY = "bytes in memory"
+"""What the messages name where there is no file."""
 
 DTYPES = {
     "BOOL": "|b1",
@@ -102,6 +106,39 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts:
         Whatever JSON can hold, all numbers finite.
     """
     target = Path(os.path.realpath(path))
+    pieces = _pieces(path, arrays, facts)
+    try:
+        with _replacing(target) as file:
+            for piece in pieces:
+                file.write(piece)
+    except OSError as error:
+        advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
+        raise CheckpointError(
+            f"{path}: the checkpoint could not be written ({error.strerror or error}). The previous file is "
+            f"still there. {advice} and save again, or save elsewhere."
+        ) from error
+
+
+def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the file that `write` would write.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Arrays of booleans, integers or floats, of any shape.
+    facts : mapping of str to JSON
+        Whatever JSON can hold, all numbers finite.
+
+    Returns
+    -------
+    bytes
+        What `decode` takes; equal content gives equal bytes.
+    """
+    return b"".join(_pieces(IN_MEMORY, arrays, facts))
+
+
+def _pieces(path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[bytes | memoryview]:
+    """Return what a file consists of: its frame, its header, and every array."""
     ready = {name: _plain_array(path, name, array) for name, array in arrays.items()}
     order = sorted(ready, key=lambda name: (-ready[name].dtype.itemsize, name))
     columnwise = [name for name in sorted(ready) if np.asarray(arrays[name]).flags.fnc]
@@ -109,22 +146,11 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts:
     length = len(header) + sum(array.nbytes for array in ready.values())
     if length + FRAME.size > LARGEST_FILE:
         raise CheckpointError(f"{path}: a checkpoint of {length} bytes is past the limit of {LARGEST_FILE} bytes.")
+    document: list[bytes | memoryview] = [header, *(_bytes(ready[name]) for name in order)]
     digest = hashlib.sha256(_frame(length, b""))
-    digest.update(header)
-    for name in order:
-        digest.update(_bytes(ready[name]))
-    try:
-        with _replacing(target) as file:
-            file.write(_frame(length, digest.digest()))
-            file.write(header)
-            for name in order:
-                file.write(_bytes(ready[name]))
-    except OSError as error:
-        advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
-        raise CheckpointError(
-            f"{path}: the checkpoint could not be written ({error.strerror or error}). The previous file is "
-            f"still there. {advice} and save again, or save elsewhere."
-        ) from error
+    for piece in document:
+        digest.update(piece)
+    return [_frame(length, digest.digest()), *document]
 
 
 def _frame(length: int, digest: bytes) -> bytes:
@@ -290,7 +316,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise CheckpointError(f"{path}: this is not a regular file. Name a checkpoint file.")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return _Reader(str(path), file).contents()
+                return _Reader(str(path), file, os.fstat(descriptor).st_size).contents()
         finally:
             os.close(descriptor)
     except FileNotFoundError:
@@ -301,11 +327,31 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         ) from error
 
 
-class _Reader:
-    """An open file, and what is known of it so far."""
+def decode(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and facts in bytes that `encode` has made, verified as those of a file.
 
-    def __init__(self, path: str, file: BufferedReader) -> None:
-        self.path, self.file = path, file
+    Parameters
+    ----------
+    data : bytes
+        The bytes.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        As they were encoded.
+    facts : dict of str to JSON
+        As they were encoded.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"{IN_MEMORY}: got a {type(data).__name__}. Give the bytes that `to_bytes` has returned.")
+    return _Reader(IN_MEMORY, io.BytesIO(data), memoryview(data).nbytes).contents()
+
+
+class _Reader:
+    """An open file of known size, and what is known of it so far."""
+
+    def __init__(self, path: str, file: BufferedReader | io.BytesIO, size: int) -> None:
+        self.path, self.file, self.size = path, file, size
 
     def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         length = self._check_frame()
@@ -328,7 +374,7 @@ class _Reader:
 
     def _check_frame(self) -> int:
         """Return the length of the document, once the digest of the whole file is right."""
-        size = os.fstat(self.file.fileno()).st_size
+        size = self.size
         frame = self.file.read(FRAME.size)
         if frame[:8] != MAGIC:
             raise CheckpointError(

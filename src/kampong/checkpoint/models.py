@@ -14,7 +14,7 @@ import sklearn
 
 from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
-from kampong.checkpoint.file import RESTORE, CheckpointError, read, write
+from kampong.checkpoint.file import IN_MEMORY, RESTORE, CheckpointError, decode, encode, read, write
 
 if TYPE_CHECKING:
     import os
@@ -62,6 +62,23 @@ class Savable:
         """
         save(self, path)
 
+    def to_bytes(self, *, solve: bool = True) -> bytes:
+        """Return this model, fitted or not, as bytes that `kampong.from_bytes` gives back bit for bit.
+
+        They are the content of the file that `save` writes: arrays and plain values under a digest, no pickle.
+
+        Parameters
+        ----------
+        solve : bool
+            Whether to solve first, so that the model read back answers at once. False is for what is merged next.
+
+        Returns
+        -------
+        bytes
+            Equal models give equal bytes.
+        """
+        return to_bytes(self, solve=solve)
+
     def _before_save(self) -> None:
         """Compute what is needed for the first answer, so that a loaded model need not."""
 
@@ -88,6 +105,55 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         model._before_save()
     arrays, facts = pack(model)
     write(path, arrays, facts)
+
+
+def to_bytes(model: Any, *, solve: bool = True) -> bytes:
+    """Return a model, fitted or not, as the bytes of the file that `save` would write.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of this library.
+    solve : bool
+        Whether to solve first, so that the model read back answers at once.
+
+    Returns
+    -------
+    bytes
+        What `from_bytes` takes.
+    """
+    if solve and isinstance(model, Savable):
+        model._before_save()
+    return encode(*pack(model))
+
+
+def from_bytes(data: bytes) -> Any:
+    """Return the model in bytes that `to_bytes` has made; nothing in them is run, and every byte is verified.
+
+    Parameters
+    ----------
+    data : bytes
+        What `model.to_bytes()` has returned, or the content of a file that `model.save` has written.
+
+    Returns
+    -------
+    estimator
+        It transforms, predicts and goes on learning exactly as the one that was written.
+
+    Examples
+    --------
+    >>> import kampong
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = kampong.InterClassScatter().fit(X, y)
+    >>> (kampong.from_bytes(model.to_bytes()).transform(X) == model.transform(X)).all()
+    np.True_
+    """
+    arrays, facts = decode(data)
+    try:
+        return unpack(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(f"{IN_MEMORY}: {error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Any:

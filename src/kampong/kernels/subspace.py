@@ -320,7 +320,8 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         statistics = getattr(self, "_statistics", None)
         if not isinstance(statistics, KernelScatter):
             return None
-        state = {"basis": self._basis().to_state(), "statistics": statistics.to_state()}
+        assert isinstance(statistics.basis, LandmarkBasis)
+        state = {"basis": statistics.basis.to_state(), "statistics": statistics.to_state()}
         return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
