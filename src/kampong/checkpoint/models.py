@@ -312,6 +312,9 @@ def advice(facts: Mapping[str, Any]) -> str:
 
 # Parameters.
 
+MOST_NUMBERS = 10_000
+"""The longest list of numbers that a parameter of a file may be."""
+
 
 def _kinds(kind: type) -> dict[str, set[str]]:
     """Return what each parameter of a constructor may be: a text, a number, None, or any plain value."""
@@ -344,6 +347,8 @@ def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if _kind_of(value) in kinds:
+        if isinstance(value, list | tuple) and value and all(isinstance(item, numbers.Real) for item in value):
+            return {"numbers": [_encode(owner, name, float(item), {"number"}) for item in value]}
         if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
             return value
         if type(value) is float:
@@ -375,6 +380,8 @@ def _decode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
         found = float(value["float"])
     elif isinstance(value, dict) and set(value) == {"random_state"}:
         found = _random_state(value["random_state"])
+    elif isinstance(value, dict) and set(value) == {"numbers"} and isinstance(value["numbers"], list):
+        found = tuple(_decode(owner, name, item, {"number"}) for item in value["numbers"][:MOST_NUMBERS])
     if isinstance(found, dict | list) or _kind_of(found) not in kinds:
         raise CheckpointError(f"{owner}: the parameter {name} cannot be {value!r:.100}.")
     return found

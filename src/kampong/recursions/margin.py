@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import savable
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.rows import check_choice, check_number, validate_batch
-from kampong.recursions.base import Recursion, finite_rows
+from kampong.data.rows import check_choice, check_number, check_weights, validate_batch
+from kampong.recursions.base import EPSILONS, Recursion, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 @savable
 class MarginRecursion(ClassifierMixin, Recursion):
     """The papers' recursions for the leading eigenvectors of S_b − ε S_w: one row, one step, in the order they come.
+
+    IMMC (ε = 1), IIS (ε = 0), IWMMC, the weighted one (any ε), and incremental SKM (`a`).
 
     The j-th vector follows, with the matrix A(n) of the row (papers' equation 5–7; tables 2, 3 and 4),
 
@@ -34,7 +36,13 @@ class MarginRecursion(ClassifierMixin, Recursion):
     a = 2 ε + 1; that matrix tends to twice S_b − ε S_w.
 
     MarginSubspace finds the same directions exactly, in any order of the rows, and its state merges. Use this class to
-    repeat what the papers did, or for streams that may hold p + K vectors and nothing else.
+    repeat what the papers did, or for streams that may hold 2p + K vectors and nothing else.
+
+    What the papers leave to do is done on reading. The vectors are orthogonal in the limit only, so `components_`
+    orthogonalises them one after another (`vectors_` has them as they are). "Break when converge" (2006, table 1):
+    after 32, 64, 128 … rows `convergence_` says how far the subspace moved while the rows doubled, and `tol` ends
+    learning there. y(i) = W(i)ᵀu(i) of table 1 comes from `partial_fit_transform`. epsilon="auto" runs one recursion
+    for each ε of 0, 0.03, 0.1, 0.3, 1 and 3, and keeps the one whose class means tell later rows apart best.
 
     Where the papers leave something open, or disagree:
 
@@ -47,7 +55,8 @@ class MarginRecursion(ClassifierMixin, Recursion):
       ε tr(S_w)·(0.2/d + 0.1/√n), with tr(S_w) of the rows so far. A direction other than w_1 decays like
       n^−(λ_1 − λ)/(λ_1 + θ), so θ should be barely above −λ_1. The papers ask for a θ that makes the whole criterion
       positive semi-definite; that is larger, and slower. When θ changes, v is lengthened by the change, so
-      ‖v‖ − θ stays the estimate of λ. For ε = 0 this is θ = 0.
+      ‖v‖ − θ stays the estimate of λ. For ε = 0 this is θ = 0. A constant that leaves the criterion negative along a
+      vector gives a wrong direction, and a warning says so.
 
     Where λ_1 − λ_2 is a tiny part of λ_1 − λ_d (features of very different scale), one pass is too short with any
     shift: standardise the features, or use MarginSubspace. On most sets of benchmarks/recursions.py the update
@@ -59,35 +68,49 @@ class MarginRecursion(ClassifierMixin, Recursion):
     ----------
     n_components : int
         How many directions.
-    epsilon : float
+    epsilon : float or "auto"
         The weight ε ≥ 0 of the within-class scatter.
-    theta : float or "auto"
-        The shift θ. It keeps the vectors from changing sign where the criterion is negative.
+    theta : float, sequence of float or "auto"
+        The shift θ, or one a direction (table 2 has θ(j)). It keeps the vectors from changing sign where the criterion
+        is negative.
     amnesia : float
         The amnesic parameter l ≥ 0: row n weighs (1 + l)/n rather than 1/n, as soon as that is at most one half. The
         means are not affected.
     update : {"scatter", "distance"}
         The matrix of a row: that of IMMC and IIS, or that of the Supervised Kampong Measure. Both have the same limit.
+    a : float, "auto" or None
+        The weight a ≥ 1 of the Supervised Kampong Measure; takes the place of epsilon = (a − 1)/2 unless None.
+    tol : float
+        Learning ends when `convergence_` is at most this; 0 takes every row.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The directions, unit rows, the largest entry of each positive; orthogonal in the limit. Zero where a vector has
-        not started.
+        The directions, orthonormal rows, the largest entry of each positive. Zero where a vector has not started.
+    vectors_ : array of shape (n_components, n_features)
+        The vectors of the recursion as they are.
     eigenvalues_ : array of shape (n_components,)
         The estimates of the eigenvalues of S_b − ε S_w: ‖v‖ − θ, half of it for update="distance".
     theta_ : array of shape (n_components,)
         The shift in each vector.
+    epsilon_ : float
+        The weight ε in use.
+    losses_ : array of shape (n_candidates,)
+        For epsilon="auto", the smooth share of errors of each ε on later rows; NaN before there are any.
+    convergence_ : float
+        The sine of the largest angle by which the subspace moved while the rows last doubled; infinite before row 32.
+    converged_ : bool
+        Whether `convergence_` has reached `tol`, so that no more rows are taken.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     class_counts_ : array of shape (n_classes,)
-        The number of rows of each class.
+        The weight of the rows of each class.
     class_means_ : array of shape (n_classes, n_features)
         The mean of each class; `mean_` for a class declared but not seen.
     mean_ : array of shape (n_features,)
         The mean of all rows.
     n_samples_seen_ : int
-        The number of rows taken.
+        The number of rows taken; a row of weight 2 counts twice.
     n_features_in_ : int
         The width of the rows.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -124,16 +147,20 @@ class MarginRecursion(ClassifierMixin, Recursion):
         self,
         n_components: int = 2,
         *,
-        epsilon: float = 1.0,
+        epsilon: Any = 1.0,
         theta: Any = "auto",
         amnesia: float = 0.0,
         update: str = "scatter",
+        a: Any = None,
+        tol: float = 0.0,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.theta = theta
         self.amnesia = amnesia
         self.update = update
+        self.a = a
+        self.tol = tol
 
     @classmethod
     def inter_class(cls, n_components: int = 2, *, amnesia: float = 0.0) -> Self:
@@ -161,7 +188,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         ----------
         n_components : int
             How many directions.
-        theta : float or "auto"
+        theta : float, sequence of float or "auto"
             The shift.
         amnesia : float
             The amnesic parameter.
@@ -174,29 +201,28 @@ class MarginRecursion(ClassifierMixin, Recursion):
         return cls(n_components, epsilon=1.0, theta=theta, amnesia=amnesia)
 
     @classmethod
-    def kampong(cls, n_components: int = 2, *, a: float = 2.0, theta: Any = 0.0, amnesia: float = 0.0) -> Self:
+    def kampong(cls, n_components: int = 2, *, a: Any = 2.0, theta: Any = "auto", amnesia: float = 0.0) -> Self:
         """Return the recursion of the Supervised Kampong Measure (SKM), equations 22 and 23.
 
         Parameters
         ----------
         n_components : int
             How many directions.
-        a : float
+        a : float or "auto"
             The weight a ≥ 1 of the distance of a row from the mean of its own class.
-        theta : float or "auto"
-            The shift; the paper has none.
+        theta : float, sequence of float or "auto"
+            The shift. The paper has none (0), which fails where the criterion is not positive; for a = 1 "auto" is 0.
         amnesia : float
             The amnesic parameter.
 
         Returns
         -------
         MarginRecursion
-            With epsilon=(a − 1)/2 and update="distance".
+            With update="distance".
         """
-        check_number(cls.__name__, "a", a, low=1.0, high=1e300, next_step="1 weighs the class means alone.")
-        return cls(n_components, epsilon=(a - 1.0) / 2.0, theta=theta, amnesia=amnesia, update="distance")
+        return cls(n_components, a=a, theta=theta, amnesia=amnesia, update="distance")
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, weights: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
         Parameters
@@ -205,6 +231,9 @@ class MarginRecursion(ClassifierMixin, Recursion):
             The rows. Shuffle them if they are sorted by class.
         y : array-like of shape (n_samples,)
             Their labels: integers, strings or booleans.
+        weights : array-like of shape (n_samples,), optional
+            A row of weight 2 is the row twice in its place, one of weight 0 is absent: `sample_weight` of
+            `partial_fit`. scikit-learn asks of that name in `fit` that the order of rows should not matter.
 
         Returns
         -------
@@ -212,10 +241,13 @@ class MarginRecursion(ClassifierMixin, Recursion):
             This estimator.
         """
         X, y = validate_batch(self, X, y, reset=True)
-        self._learn(X, y, None, reset=True)._directions()
+        self._learn(X, y, None, weights, reset=True)
+        if self._state.n_samples == 0:
+            raise ValueError(f"{type(self).__name__}: the weight of every row is zero. Give a row a positive one.")
+        self._directions()
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.
 
         Parameters
@@ -226,15 +258,71 @@ class MarginRecursion(ClassifierMixin, Recursion):
             Their labels. Classes may appear at any time.
         classes : array-like of shape (n_classes,), optional
             Classes that may come, so that `classes_` is complete from the start.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 is the row twice in its place, one of weight 0 is absent.
 
         Returns
         -------
         object
             This estimator.
         """
-        reset = not hasattr(self, "_state")
+        reset = not hasattr(self, "_states")
         X, y = validate_batch(self, X, y, reset=reset)
-        return self._learn(X, y, classes, reset=reset)
+        return self._learn(X, y, classes, sample_weight, reset=reset)
+
+    def partial_fit_transform(self, X: Any, y: Any, classes: Any = None) -> Float:
+        """Take more rows, and return each in the subspace as it is after that row: y(i) = W(i)ᵀ(u(i) − m(i)).
+
+        A sparse row costs its non-zeros; no vector of the width of the rows is formed. W is orthonormal, and its signs
+        are those of the vectors, so that coordinates do not jump where `components_` turns one round.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            The coordinates of each row at its own time; 0 for a direction that has not started.
+        """
+        reset = not hasattr(self, "_states")
+        X, y = validate_batch(self, X, y, reset=reset)
+        points: Float = np.zeros((X.shape[0], int(self.n_components) if reset else self._n_features_out))
+        self._learn(X, y, classes, None, reset=reset, points=points)
+        return points
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of each class: Gaussian classes of equal weight and variance in the subspace.
+
+        The variance is the mean squared distance of later rows from their class mean, measured as `convergence_` is;
+        before row 32 it is the within-class variance of a feature.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows that sum to 1; 0 for a class not seen.
+        """
+        points = self.transform(X).astype(np.float64, copy=False)
+        seen = self.class_counts_ > 0
+        centres = (self.class_means_[seen] - self.mean_) @ self.components_.T
+        distances = np.einsum("kp,kp->k", centres, centres) - 2.0 * points @ centres.T
+        distances -= distances.min(axis=1, keepdims=True)
+        variance = self._state.snapshot.variance
+        variance = variance if np.isfinite(variance) else self._state.within
+        likelihoods = np.exp(-distances / (2.0 * variance)) if variance > 0 else (distances == 0).astype(np.float64)
+        probabilities: Float = np.zeros((len(points), len(seen)))
+        probabilities[:, seen] = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class whose mean is nearest in the subspace.
@@ -249,12 +337,21 @@ class MarginRecursion(ClassifierMixin, Recursion):
         array of shape (n_samples,)
             Labels as they were given to `fit`.
         """
-        points = self.transform(X).astype(np.float64, copy=False)
-        seen = self.class_counts_ > 0
-        centres = (self.class_means_[seen] - self.mean_) @ self.components_.T
-        distances = np.einsum("kp,kp->k", centres, centres) - 2.0 * points @ centres.T
-        labels: np.ndarray = self.classes_[seen][np.argmin(distances, axis=1)]
+        labels: np.ndarray = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return labels
+
+    @property
+    def epsilon_(self) -> float:
+        """The weight ε in use."""
+        check_is_fitted(self)
+        return self._state.epsilon
+
+    @property
+    def losses_(self) -> Float:
+        """The smooth share of errors on later rows of each ε that epsilon="auto" chooses from."""
+        check_is_fitted(self)
+        shots = [state.snapshot for state in self._states]
+        return np.array([shot.loss / shot.judged if shot.judged else np.nan for shot in shots])
 
     @property
     def theta_(self) -> Float:
@@ -270,7 +367,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
 
     @property
     def class_counts_(self) -> Float:
-        """The number of rows of each class."""
+        """The weight of the rows of each class."""
         check_is_fitted(self)
         return self._state.counts[self._index.order]
 
@@ -278,11 +375,13 @@ class MarginRecursion(ClassifierMixin, Recursion):
     def class_means_(self) -> Float:
         """The mean of each class; `mean_` for a class declared but not seen."""
         counts = self.class_counts_
-        means: Float = self._state.sums[self._index.order] / np.maximum(counts, 1.0)[:, None]
+        means: Float = self._state.sums[self._index.order] / np.where(counts > 0, counts, 1.0)[:, None]
         means[counts == 0] = self.mean_
         return means
 
-    def _learn(self, X: Rows, y: Any, classes: Any, *, reset: bool) -> Self:
+    def _learn(
+        self, X: Rows, y: Any, classes: Any, sample_weight: Any, *, reset: bool, points: Float | None = None
+    ) -> Self:
         name = type(self).__name__
         if is_indicator(y):
             raise ValueError(
@@ -290,6 +389,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
                 "several labels a row."
             )
         rows = finite_rows(X, name)
+        weights = None if sample_weight is None else check_weights(sample_weight, X.shape[0])
         index = LabelIndex() if reset else self._index.copy()
         if classes is not None:
             declared = np.asarray(classes)
@@ -299,12 +399,11 @@ class MarginRecursion(ClassifierMixin, Recursion):
         index.add(new, labels.dtype)
         if reset:
             rule = check_choice(name, "update", self.update, ("scatter", "distance"))
-            step = "0 weighs the class means alone."
-            epsilon = check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step)
-            self._start(X.shape[1], SCATTER if rule == "scatter" else DISTANCE, epsilon, self._fixed_theta())
+            self._start(X.shape[1], SCATTER if rule == "scatter" else DISTANCE, self._epsilons(), self.theta)
         self._index = index
-        self._state.grow(len(index))
-        self._take(rows, codes)
+        for state in self._states:
+            state.grow(len(index))
+        self._take(rows, codes, weights, points)
         return self
 
     def _to_state(self) -> dict[str, Any] | None:
@@ -318,8 +417,14 @@ class MarginRecursion(ClassifierMixin, Recursion):
         if len(self._index) != self._state.n_classes:
             contents.refuse(f"there are {len(self._index)} labels for {self._state.n_classes} classes")
 
-    def _fixed_theta(self) -> float:
-        if isinstance(self.theta, str) and self.theta == "auto":
-            return float("nan")
-        step = 'Use "auto" to have it follow the rows.'
-        return check_number(type(self).__name__, "theta", self.theta, low=0.0, high=1e300, next_step=step)
+    def _epsilons(self) -> tuple[float, ...]:
+        """Return the weight ε, or those to choose from."""
+        name, step = type(self).__name__, '1 weighs the class means alone, "auto" chooses.'
+        if self.a is not None:
+            if isinstance(self.a, str) and self.a == "auto":
+                return EPSILONS
+            return ((check_number(name, "a", self.a, low=1.0, high=1e300, next_step=step) - 1.0) / 2.0,)
+        if isinstance(self.epsilon, str) and self.epsilon == "auto":
+            return EPSILONS
+        step = step.replace("1 weighs", "0 weighs")
+        return (check_number(name, "epsilon", self.epsilon, low=0.0, high=1e300, next_step=step),)

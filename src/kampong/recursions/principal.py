@@ -31,14 +31,21 @@ class CandidCovarianceFreePCA(Recursion):
         How many directions.
     amnesia : float
         The amnesic parameter l ≥ 0; its authors use 2 to 4. 0 weighs all rows alike.
+    tol : float
+        Learning ends when `convergence_` is at most this; 0 takes every row.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The directions, unit rows, the largest entry of each positive; orthogonal in the limit. Zero where a vector has
-        not started.
+        The directions, orthonormal rows, the largest entry of each positive. Zero where a vector has not started.
+    vectors_ : array of shape (n_components, n_features)
+        The vectors of the recursion as they are: orthogonal in the limit only.
     eigenvalues_ : array of shape (n_components,)
         The estimates of the variances along the directions.
+    convergence_ : float
+        The sine of the largest angle by which the subspace moved while the rows last doubled; infinite before row 32.
+    converged_ : bool
+        Whether `convergence_` has reached `tol`, so that no more rows are taken.
     mean_ : array of shape (n_features,)
         The mean of all rows.
     n_samples_seen_ : int
@@ -69,9 +76,10 @@ class CandidCovarianceFreePCA(Recursion):
 
     _mergeable = "For directions from statistics that merge, with labels, use MarginSubspace."
 
-    def __init__(self, n_components: int = 2, *, amnesia: float = 2.0) -> None:
+    def __init__(self, n_components: int = 2, *, amnesia: float = 2.0, tol: float = 0.0) -> None:
         self.n_components = n_components
         self.amnesia = amnesia
+        self.tol = tol
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
@@ -106,7 +114,7 @@ class CandidCovarianceFreePCA(Recursion):
         object
             This estimator.
         """
-        return self._learn(X, reset=not hasattr(self, "_state"))
+        return self._learn(X, reset=not hasattr(self, "_states"))
 
     def _learn(self, X: Any, *, reset: bool) -> Self:
         X = validate_data(
@@ -114,7 +122,7 @@ class CandidCovarianceFreePCA(Recursion):
         )
         rows = finite_rows(X, type(self).__name__)
         if reset:
-            self._start(X.shape[1], PRINCIPAL, 0.0, 0.0)
+            self._start(X.shape[1], PRINCIPAL, (0.0,), 0.0)
             self._state.grow(1)
         self._take(rows, np.zeros(X.shape[0], dtype=np.int64))
         return self

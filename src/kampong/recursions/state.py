@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong._runtime.compute import blocks
+from kampong.recursions.snapshot import Snapshot, orthonormal
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class RecursionState:
         The number of vectors and their length.
     epsilon : float
         The weight of the within-class scatter.
-    theta : float
-        The shift; NaN stands for "auto".
+    theta : array of shape (n_components,)
+        The shift of each vector; NaN stands for "auto".
     amnesia : float
         The amnesic parameter l.
 
@@ -45,16 +46,22 @@ class RecursionState:
         Rows by class.
     theta : array of shape (n_components,)
         The shift in each vector.
+    quotients : array of shape (n_components,)
+        The mean Rayleigh quotient of the rows' matrices along each vector as it was.
+    snapshot : Snapshot
+        Where the recursion stood some rows ago.
     """
 
     def __init__(
-        self, rule: int, n_components: int, n_features: int, *, epsilon: float, theta: float, amnesia: float
+        self, rule: int, n_components: int, n_features: int, *, epsilon: float, theta: Float, amnesia: float
     ) -> None:
         self.rule, self.epsilon, self.fixed_theta, self.amnesia = rule, epsilon, theta, amnesia
         self.n_classes = 0
         self.counts: Float = np.zeros(0)
-        self.theta: Float = np.full(n_components, 0.0 if np.isnan(theta) else theta)
-        self._totals: Float = np.zeros(2)
+        self.theta: Float = np.where(np.isnan(theta), 0.0, theta)
+        self.quotients: Float = np.zeros(n_components)
+        self.snapshot = Snapshot(n_components, n_features)
+        self._totals: Float = np.zeros(3)
         self._started: Integer = np.zeros(n_components, dtype=np.int64)
         self._basis: Float = np.zeros((n_components, n_features))
         self._mixing: Float = np.eye(n_components, 1 + n_components, 1)
@@ -63,8 +70,13 @@ class RecursionState:
 
     @property
     def n_samples(self) -> int:
-        """Return the number of rows taken."""
-        return int(self._totals[0])
+        """Return the number of rows taken; a row of weight 2 counts twice, a fraction of a row once."""
+        return int(self._totals[2])
+
+    @property
+    def within(self) -> float:
+        """Return the mean within-class variance of a feature."""
+        return float(self._totals[1] / self._totals[0] / self._basis.shape[1])
 
     @property
     def sums(self) -> Float:
@@ -86,6 +98,17 @@ class RecursionState:
         vectors[self._started == 0] = 0.0
         return vectors
 
+    @property
+    def started(self) -> Integer:
+        """Return for each vector 0 before it starts, 1 when it has, 2 when it has moved."""
+        return self._started
+
+    def look(self) -> None:
+        """Take a snapshot of the present directions."""
+        counts = self.counts[: self.n_classes]
+        means = self.sums / np.maximum(counts, np.finfo(float).tiny)[:, None]
+        self.snapshot.renew(self.n_samples, orthonormal(self.vectors), counts, means)
+
     def grow(self, n_classes: int) -> None:
         """Make room for classes numbered up to `n_classes` − 1."""
         p, capacity = len(self.theta), len(self.counts)
@@ -106,11 +129,12 @@ class RecursionState:
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state as arrays and plain values; the shift is left out where it is "auto"."""
-        fixed = {} if np.isnan(self.fixed_theta) else {"fixed_theta": self.fixed_theta}
-        names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta")
+        fixed = {} if np.isnan(self.fixed_theta).any() else {"fixed_theta": self.fixed_theta}
+        names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta", "quotients")
         hidden = ("totals", "started", "basis", "mixing", "gram", "gram_holds")
         values = {name: getattr(self, name) for name in names} | {name: getattr(self, f"_{name}") for name in hidden}
-        return {**copy.deepcopy(values), **fixed}  # learning changes the arrays in place
+        # a copy, since learning changes the arrays in place
+        return {**copy.deepcopy({**values, **fixed}), "snapshot": self.snapshot.to_state()}
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:
@@ -127,35 +151,47 @@ class RecursionState:
             p,
             n_features,
             epsilon=contents.number("epsilon", low=0.0),
-            theta=contents.number("fixed_theta", low=0.0) if "fixed_theta" in contents else float("nan"),
+            theta=contents.array("fixed_theta", np.float64, (p,), low=0.0)
+            if "fixed_theta" in contents
+            else np.full(p, np.nan),
             amnesia=contents.number("amnesia", low=0.0),
         )
         result.n_classes, result.theta, result.counts, result._basis = n_classes, theta, counts, basis
-        result._totals = contents.array("totals", np.float64, (2,), low=0.0)
+        result._totals = contents.array("totals", np.float64, (3,), low=0.0)
+        result.quotients = contents.array("quotients", np.float64, (p,))
         result._started = contents.array("started", np.int64, (p,), low=0)
         result._mixing = contents.array("mixing", np.float64, (p, 1 + p + capacity))
         result._gram = contents.array("gram", np.float64, (1 + p + capacity, 1 + p + capacity))
         result._gram_holds = contents.flag("gram_holds")
+        result.snapshot = Snapshot.from_state(contents.part("snapshot"), p, n_features)
         contents.finish()
         return result
 
-    def learn(self, X: Rows, codes: Integer) -> None:
-        """Take rows one by one, in their order; X is finite, and canonical where it is sparse."""
+    def learn(self, X: Rows, codes: Integer, weights: Float, points: Float) -> None:
+        """Take rows one by one, in their order; X is finite, and canonical where it is sparse.
+
+        Weights are above 0 and at most 1. Where `points` has a line a row, it receives the row's coordinates.
+        """
+        located = len(points) > 0
         if isinstance(X, np.ndarray):
             for part in blocks(X.shape[0], 8 * X.shape[1]):
-                self._learn_dense(np.ascontiguousarray(X[part], dtype=np.float64), codes[part])
+                rows = np.ascontiguousarray(X[part], dtype=np.float64)
+                self._learn_dense(rows, codes[part], weights[part], points[part if located else slice(0)])
             return
         full = np.diff(X.indptr) > FULL_ROW * X.shape[1]
         edges = np.flatnonzero(np.diff(full)) + 1
         for start, stop in itertools.pairwise([0, *edges.tolist(), X.shape[0]]):
             if full[start]:
                 for part in blocks(stop - start, 8 * X.shape[1]):
-                    rows = slice(start + part.start, start + part.stop)
-                    self._learn_dense(X[rows].toarray().astype(np.float64, copy=False), codes[rows])
+                    chosen = slice(start + part.start, start + part.stop)
+                    rows = X[chosen].toarray().astype(np.float64, copy=False)
+                    self._learn_dense(rows, codes[chosen], weights[chosen], points[chosen if located else slice(0)])
             else:
-                self._learn_sparse(X if stop - start == X.shape[0] else X[start:stop], codes[start:stop])
+                chosen = slice(start, stop)
+                batch = X if stop - start == X.shape[0] else X[chosen]
+                self._learn_sparse(batch, codes[chosen], weights[chosen], points[chosen if located else slice(0)])
 
-    def _learn_dense(self, X: Float, codes: Integer) -> None:
+    def _learn_dense(self, X: Float, codes: Integer, weights: Float, points: Float) -> None:
         p = len(self.theta)
         if self._gram_holds:
             vectors = self.vectors
@@ -163,9 +199,9 @@ class RecursionState:
             self._basis[:p] = vectors
             self._mixing[:] = np.eye(p, self._mixing.shape[1], 1)
             self._gram_holds = False
-        learn_dense(X, codes, *self._settings, *self._memory(self._basis))
+        learn_dense(X, codes, weights, points, *self._memory(self._basis))
 
-    def _learn_sparse(self, X: sparse.csr_array, codes: Integer) -> None:
+    def _learn_sparse(self, X: sparse.csr_array, codes: Integer, weights: Float, points: Float) -> None:
         m = 1 + len(self.theta) + self.n_classes
         self._basis = np.asfortranarray(self._basis)
         if not self._gram_holds:
@@ -173,11 +209,9 @@ class RecursionState:
             self._gram_holds = True
         data: Float = X.data.astype(np.float64, copy=False)
         memory = self._memory(self._basis.T)
-        learn_sparse(X.indptr, X.indices, data, codes, *self._settings, *memory, self._mixing, self._gram)
+        learn_sparse(X.indptr, X.indices, data, codes, weights, points, *memory, self._mixing, self._gram)
 
-    @property
-    def _settings(self) -> tuple[int, int, float, float, float]:
-        return self.n_classes, self.rule, self.epsilon, self.fixed_theta, self.amnesia
-
-    def _memory(self, basis: Float) -> tuple[Float, Float, Float, Float, Integer]:
-        return self.counts, self._totals, basis, self.theta, self._started
+    def _memory(self, basis: Float) -> tuple[int, int, float, Float, float, Float, Float, Float, Float, Integer, Float]:
+        """Return what the compiled steps take besides rows: the settings, and the arrays that they change."""
+        settings = self.n_classes, self.rule, self.epsilon, self.fixed_theta, self.amnesia
+        return *settings, self.counts, self._totals, basis, self.theta, self._started, self.quotients

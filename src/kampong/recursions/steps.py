@@ -32,6 +32,9 @@ FLOOR_MEAN = 0.2
 FLOOR_EARLY = 0.1
 """`theta="auto"` keeps ‖v‖ above ε tr(S_w) (FLOOR_MEAN/d + FLOOR_EARLY/√n); benchmarks/recursions.py has figures."""
 
+DEPENDENT = 1e-12
+"""A vector of which so little is left, squared and relative, beside the earlier ones gives no direction of its own."""
+
 LONGEST_PART = 10.0
 """Remainders are rewritten when a vector is a sum of parts that are so many times longer than itself."""
 
@@ -40,38 +43,45 @@ LONGEST_PART = 10.0
 def learn_dense(
     X: Float,
     codes: Integer,
+    weights: Float,
+    points: Float,
     n_classes: int,
     rule: int,
     epsilon: float,
-    fixed_theta: float,
+    fixed_theta: Float,
     amnesia: float,
     counts: Float,
     totals: Float,
     basis: Float,
     theta: Float,
     started: Integer,
+    quotients: Float,
 ) -> None:
     """Take the rows of X one by one; `basis` holds the vectors, then the class sums, one a row.
 
-    `totals` holds the number of rows and the within-class sum of squares; a `fixed_theta` of NaN stands for "auto".
+    `totals` holds the weight of the rows, the within-class sum of squares and the number of rows; NaN in `fixed_theta`
+    stands for "auto". `quotients` are the mean Rayleigh quotients along the vectors. Where `points` has a line a row,
+    it receives the row's coordinates in the orthogonalised vectors, as they are after the row.
     """
     d = X.shape[1]
     p = len(theta)
+    directions = np.empty((p if len(points) else 0, d))
     factors = np.empty((n_classes + 1, d))
     gains = np.zeros(n_classes + 1)
     mean = np.empty(d)
     for i in range(X.shape[0]):
-        row, code = X[i], codes[i]
-        totals[0] += 1.0
-        counts[code] += 1.0
+        row, code, share = X[i], codes[i], weights[i]
+        totals[0] += share
+        totals[2] += 1.0
+        counts[code] += share
         n = totals[0]
         for c in range(d):
-            basis[p + code, c] += row[c]
+            basis[p + code, c] += share * row[c]
         mean[:] = 0.0
         for k in range(n_classes):
             for c in range(d):
                 mean[c] += basis[p + k, c] / n
-        totals[1] += _within_dense(row, basis[p + code], counts[code])
+        totals[1] += _within_dense(row, basis[p + code], counts[code], share)
         _set_gains(rule, epsilon, counts, n, code, gains)
         _set_factors_dense(row, rule, counts, basis, p, mean, factors)
         floor = _floor(rule, epsilon, totals, d)
@@ -81,11 +91,19 @@ def learn_dense(
                 first = row if j == 0 and rule != PRINCIPAL else factors[n_classes]
                 if _dot(first, first) > tiny:
                     basis[j] = first
-                    theta[j] = 0.0 if np.isnan(fixed_theta) else fixed_theta
+                    theta[j] = 0.0 if np.isnan(fixed_theta[j]) else fixed_theta[j]
                     started[j] = 1
                 break
-            if not _advance_dense(basis[j], factors, gains, _weight(n, amnesia), fixed_theta, floor, theta[j : j + 1]):
+            weight = _weight(n, share, amnesia)
+            shift = theta[j : j + 1]
+            quotient = _advance_dense(basis[j], factors, gains, weight, fixed_theta[j], floor, shift)
+            if np.isnan(quotient):
                 started[j] = 0
+                continue
+            quotients[j] = quotient if started[j] == 1 else quotients[j] + weight * (quotient - quotients[j])
+            started[j] = 2
+        if len(points):
+            _locate_dense(row - mean, basis, started, directions, points[i])
 
 
 @compiled
@@ -94,16 +112,19 @@ def learn_sparse(
     indices: Integer,
     data: Float,
     codes: Integer,
+    weights: Float,
+    points: Float,
     n_classes: int,
     rule: int,
     epsilon: float,
-    fixed_theta: float,
+    fixed_theta: Float,
     amnesia: float,
     counts: Float,
     totals: Float,
     columns: Float,
     theta: Float,
     started: Integer,
+    quotients: Float,
     mixing: Float,
     gram: Float,
 ) -> None:
@@ -121,16 +142,17 @@ def learn_sparse(
     image = np.empty(m)
     squares = np.full(p, np.inf)
     for i in range(len(codes)):
-        code = codes[i]
+        code, share = codes[i], weights[i]
         start, stop = indptr[i], indptr[i + 1]
-        totals[0] += 1.0
-        counts[code] += 1.0
+        totals[0] += share
+        totals[2] += 1.0
+        counts[code] += share
         n = totals[0]
         own = 1 + p + code
-        _join_class(indices, data, start, stop, columns, gram, own, m)
+        _join_class(indices, data, start, stop, columns, gram, own, m, share)
         for j in range(p):
-            mixing[j, 0] = -mixing[j, own]
-        totals[1] += _within_sparse(gram, own, counts[code])
+            mixing[j, 0] = -share * mixing[j, own]
+        totals[1] += _within_sparse(gram, own, counts[code], share)
         _set_gains(rule, epsilon, counts, n, code, gains)
         _set_factors_sparse(rule, counts, n, p, factors)
         floor = _floor(rule, epsilon, totals, d)
@@ -147,16 +169,23 @@ def learn_sparse(
                 if _dot(first, image) > tiny:
                     vector[:] = first
                     vector[1 + j] = 1.0
-                    theta[j] = 0.0 if np.isnan(fixed_theta) else fixed_theta
+                    theta[j] = 0.0 if np.isnan(fixed_theta[j]) else fixed_theta[j]
                     started[j] = 1
                 break
-            weight = _weight(n, amnesia)
+            weight = _weight(n, share, amnesia)
             shift = theta[j : j + 1]
-            squares[j] = _advance_sparse(vector, factors, gains, weight, fixed_theta, floor, shift, gram, image)
+            squares[j], quotient = _advance_sparse(
+                vector, factors, gains, weight, fixed_theta[j], floor, shift, gram, image
+            )
             if squares[j] == 0.0:
                 vector[:] = 0.0
                 started[j] = 0
                 lost = True
+                continue
+            quotients[j] = quotient if started[j] == 1 else quotients[j] + weight * (quotient - quotients[j])
+            started[j] = 2
+        if len(points):
+            _locate_sparse(mixing, gram, started, n, p, m, points[i])
         if lost or _cancels(mixing, gram, squares, p, m):
             _rewrite(indices, data, start, stop, columns, mixing, gram, p, m)
         else:
@@ -188,9 +217,9 @@ def _dot(a: Float, b: Float) -> float:
 
 
 @compiled
-def _weight(n: float, amnesia: float) -> float:
-    """Return the weight of row n: (1 + l)/n, and 1/n as long as that would exceed one half."""
-    return (1.0 + amnesia) / n if n > 2.0 * (1.0 + amnesia) else 1.0 / n
+def _weight(n: float, share: float, amnesia: float) -> float:
+    """Return the weight of a row in the mean of n: (1 + l)/n, and 1/n as long as that would exceed one half."""
+    return share * (1.0 + amnesia) / n if n > 2.0 * (1.0 + amnesia) else share / n
 
 
 @compiled
@@ -236,22 +265,22 @@ def _set_gains(rule: int, epsilon: float, counts: Float, n: float, code: int, ga
 
 
 @compiled
-def _within_dense(row: Float, total: Float, count: float) -> float:
+def _within_dense(row: Float, total: Float, count: float, share: float) -> float:
     """Return what a row adds to the within-class sum of squares; its class sum already includes the row."""
-    if count < 2.0:
+    if count <= share:
         return 0.0
     squared = 0.0
     for c in range(len(row)):
         squared += (row[c] - total[c] / count) ** 2
-    return squared * count / (count - 1.0)
+    return squared * share * count / (count - share)
 
 
 @compiled
-def _within_sparse(gram: Float, own: int, count: float) -> float:
-    if count < 2.0:
+def _within_sparse(gram: Float, own: int, count: float, share: float) -> float:
+    if count <= share:
         return 0.0
     squared = gram[0, 0] - 2.0 * gram[0, own] / count + gram[own, own] / count**2
-    return float(max(squared, 0.0) * count / (count - 1.0))
+    return float(max(squared, 0.0) * share * count / (count - share))
 
 
 @compiled
@@ -289,11 +318,14 @@ def _set_factors_sparse(rule: int, counts: Float, n: float, p: int, factors: Flo
 @compiled
 def _advance_dense(
     vector: Float, factors: Float, gains: Float, weight: float, fixed_theta: float, floor: float, theta: Float
-) -> bool:
-    """Move a vector by one row and take its direction out of the factors; False where the vector vanishes."""
+) -> float:
+    """Move a vector by one row and take its direction out of the factors.
+
+    Return the Rayleigh quotient of the row's matrix along the vector as it was, NaN where the vector vanishes.
+    """
     squared = _dot(vector, vector)
     if not squared > 0.0:
-        return False
+        return np.nan
     products = np.zeros(len(gains))
     rayleigh = 0.0
     for k in range(len(gains)):
@@ -310,13 +342,13 @@ def _advance_dense(
                 vector[c] += share * factors[k, c]
     squared = _dot(vector, vector)
     if not squared > 0.0:
-        return False
+        return np.nan
     for k in range(len(gains)):
         share = _dot(factors[k], vector) / squared
         if share != 0.0:
             for c in range(len(vector)):
                 factors[k, c] -= share * vector[c]
-    return True
+    return rayleigh
 
 
 @compiled
@@ -330,12 +362,12 @@ def _advance_sparse(
     theta: Float,
     gram: Float,
     image: Float,
-) -> float:
-    """Do what `_advance_dense` does, on coefficients, through the Gram matrix; return ‖v‖², 0 where v vanishes."""
+) -> tuple[float, float]:
+    """Do what `_advance_dense` does, on coefficients, through the Gram matrix; return ‖v‖² too, 0 where v vanishes."""
     _apply(gram, vector, image)
     squared = _dot(vector, image)
     if not squared > 0.0:
-        return 0.0
+        return 0.0, 0.0
     products = np.zeros(len(gains))
     rayleigh = 0.0
     for k in range(len(gains)):
@@ -350,12 +382,63 @@ def _advance_sparse(
     _apply(gram, vector, image)
     squared = _dot(vector, image)
     if not squared > 0.0:
-        return 0.0
+        return 0.0, 0.0
     for k in range(len(gains)):
         share = _dot(factors[k], image) / squared
         for c in range(len(vector)):
             factors[k, c] -= share * vector[c]
-    return squared
+    return squared, rayleigh
+
+
+@compiled
+def _locate_dense(centred: Float, basis: Float, started: Integer, directions: Float, point: Float) -> None:
+    """Write the coordinates of a centred row in the vectors, made orthonormal one after another."""
+    for j in range(len(point)):
+        point[j] = 0.0
+        directions[j] = 0.0
+        if not started[j]:
+            continue
+        directions[j] = basis[j] / np.sqrt(_dot(basis[j], basis[j]))
+        for _ in range(2):  # the second time takes out what rounding left of the first
+            for k in range(j):
+                directions[j] -= _dot(directions[j], directions[k]) * directions[k]
+        squared = _dot(directions[j], directions[j])
+        if squared <= DEPENDENT:
+            directions[j] = 0.0
+            continue
+        directions[j] /= np.sqrt(squared)
+        point[j] = _dot(directions[j], centred)
+
+
+@compiled
+def _locate_sparse(mixing: Float, gram: Float, started: Integer, n: float, p: int, m: int, point: Float) -> None:
+    """Do what `_locate_dense` does from the Gram matrix alone: the vectors' own Gram matrix is factored."""
+    images = np.empty((p, m))
+    lengths = np.empty(p)
+    factor = np.zeros((p, p))
+    for j in range(p):
+        _apply(gram, mixing[j, :m], images[j])
+        lengths[j] = np.sqrt(max(_dot(mixing[j, :m], images[j]), 0.0))
+    for j in range(p):
+        point[j] = 0.0
+        if not started[j] or lengths[j] == 0.0:
+            continue
+        along = images[j, 0]
+        for b in range(1 + p, m):
+            along -= images[j, b] / n
+        along /= lengths[j]
+        rest = 1.0
+        for k in range(j):
+            if factor[k, k] > 0.0:
+                product = _dot(mixing[k, :m], images[j]) / (lengths[j] * lengths[k])
+                for b in range(k):
+                    product -= factor[j, b] * factor[k, b]
+                factor[j, k] = product / factor[k, k]
+                rest -= factor[j, k] ** 2
+                along -= factor[j, k] * point[k]
+        if rest > DEPENDENT:
+            factor[j, j] = np.sqrt(rest)
+            point[j] = along / factor[j, j]
 
 
 @compiled
@@ -378,7 +461,7 @@ def _mean_square(gram: Float, p: int, m: int, n: float) -> float:
 
 @compiled
 def _join_class(
-    indices: Integer, data: Float, start: int, stop: int, columns: Float, gram: Float, own: int, m: int
+    indices: Integer, data: Float, start: int, stop: int, columns: Float, gram: Float, own: int, m: int, share: float
 ) -> None:
     """Add the row to its class sum, and write its inner products into the first line of the Gram matrix."""
     gram[0, :m] = 0.0
@@ -387,14 +470,14 @@ def _join_class(
         gram[0, 0] += value * value
         for b in range(1, m):
             gram[0, b] += value * columns[c, b - 1]
-        columns[c, own - 1] += value
+        columns[c, own - 1] += share * value
     squared = gram[0, 0]
     for b in range(1, m):
         if b != own:
-            gram[own, b] += gram[0, b]
+            gram[own, b] += share * gram[0, b]
             gram[b, own] = gram[own, b]
-    gram[own, own] += 2.0 * gram[0, own] + squared
-    gram[0, own] += squared
+    gram[own, own] += share * (2.0 * gram[0, own] + share * squared)
+    gram[0, own] += share * squared
     for b in range(1, m):
         gram[b, 0] = gram[0, b]
 

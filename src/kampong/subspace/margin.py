@@ -104,7 +104,7 @@ class MarginSubspace(DiscriminantSubspace):
 
     References
     ----------
-    Yan et al., IMMC: incremental maximum margin criterion, KDD 2004 (weighted MMC, section 3.2). Yan et al., A scalable
+    Yan et al., IMMC: incremental maximum margin criterion, KDD 2004 (weighted MMC, IWMMC, section 4.2). Yan et al., A scalable
     supervised algorithm for dimensionality reduction on streaming data, Information Sciences 176, 2006. Both use an
     order-dependent recursion with a shift θ; the directions here are exact and need no shift.
 
