@@ -104,9 +104,9 @@ class MarginSubspace(DiscriminantSubspace):
 
     References
     ----------
-    Yan et al., IMMC: incremental maximum margin criterion, KDD 2004 (weighted MMC, IWMMC, section 4.2). Yan et al., A scalable
-    supervised algorithm for dimensionality reduction on streaming data, Information Sciences 176, 2006. Both use an
-    order-dependent recursion with a shift θ; the directions here are exact and need no shift.
+    Yan et al., IMMC: incremental maximum margin criterion, KDD 2004 (weighted MMC, IWMMC, section 4.2). Yan et al., A
+    scalable supervised algorithm for dimensionality reduction on streaming data, Information Sciences 176, 2006. Both
+    use an order-dependent recursion with a shift θ; the directions here are exact and need no shift.
 
     Examples
     --------
