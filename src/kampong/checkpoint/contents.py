@@ -6,6 +6,7 @@ load it, the model asks for each value by name and says what it must be. A value
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import fields
@@ -89,6 +90,27 @@ def as_arrays(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
     arrays, facts = flatten(state)
     text = json.dumps(facts, allow_nan=False, sort_keys=True).encode("ascii")
     return {**arrays, "facts": np.frombuffer(text, dtype=np.uint8)}
+
+
+def digest_of(state: Mapping[str, Any]) -> str:
+    """Return the SHA-256 digest of a state: equal for states that are equal bit for bit.
+
+    Parameters
+    ----------
+    state : mapping of str to value
+        Arrays, plain values and mappings of the same kind.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for name, array in sorted(as_arrays(state).items()):
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{name} {little.dtype.str} {array.shape}\n".encode())
+        digest.update(little.reshape(-1).data.cast("B") if little.size else b"")
+    return digest.hexdigest()
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], owner: str) -> Contents:

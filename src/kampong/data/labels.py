@@ -115,6 +115,16 @@ class LabelIndex:
             self.labels.append(label)
         self._note(dtype)
 
+    def remove(self, gone: Integer) -> Integer:
+        """Take classes out by their numbers; return the new number of each class before, −1 for those taken out."""
+        kept = np.ones(len(self.labels), dtype=bool)
+        kept[gone] = False
+        self.labels = [label for label, stays in zip(self.labels, kept, strict=True) if stays]
+        self._codes = {label: code for code, label in enumerate(self.labels)}
+        if not self.labels:
+            self.dtype = None
+        return np.where(kept, np.cumsum(kept) - 1, -1)
+
     def check(self, new: Sequence[Label]) -> None:
         """Refuse a value that is not a label, and a label of another kind than those already here."""
         for label in new:

@@ -27,6 +27,7 @@ from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor
 from kampong.subspace.solvers import classes_seen
+from kampong.subspace.unlearning import LANDMARKS
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
@@ -332,6 +333,9 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _predictor_from(self, contents: Contents) -> Predictor:
         return KernelPredictor.from_state_on(contents, self._basis())
+
+    def _what_stays(self) -> tuple[str, ...]:
+        return (LANDMARKS,) if _is_plain(self.landmarks) else ()
 
     def _basis(self) -> LandmarkBasis:
         check_is_fitted(self)

@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import compiled
 from kampong.checkpoint import Savable, savable
+from kampong.checkpoint.contents import digest_of
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.rows import check_weights, validate_batch
+from kampong.statistics.receipt import Receipt
+from kampong.statistics.removal import HINT, NOTHING, NotLearntError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -159,12 +162,84 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         _, codes, new = check_labels(result._index, labels, len(labels))
         result._index.add(new, labels.dtype)
         result._counts, result._presence = self._counts.copy(), self._presence.copy()
+        result._numbers = self._numbers.copy()
         result._enlarge()
         result._counts[codes] += other._counts
+        result._numbers[codes] += other._numbers
         result._presence[codes] += other._presence
         result._n_samples = self._n_samples + other._n_samples
         result._gains = None
         return result
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
+        """Take rows out again: the counts become those of a selector that never saw them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows that were learnt, in any order and batches.
+        y : array-like of shape (n_samples,)
+            The labels that they were learnt with.
+        sample_weight : array-like of shape (n_samples,), optional
+            The weights that they were learnt with.
+
+        Returns
+        -------
+        Receipt
+            What was taken out, with digests of the state before and after.
+        """
+        check_is_fitted(self)
+        X, y = validate_batch(self, X, y, reset=False)
+        weights = check_weights(sample_weight, X.shape[0])
+        taken: Self = clone(self)._learn(X, y, None, weights, reset=True)
+        codes = np.array([self._code_of(label) for label in taken._index.labels], dtype=np.int64)
+        counts, presence = self._counts[codes], self._presence[codes]
+        left, held = counts - taken._counts, presence - taken._presence
+        slack = NOTHING * counts[:, None]
+        strange = np.flatnonzero(
+            (left < -slack[:, 0]) | (held < -slack).any(axis=1) | (held > left[:, None] + slack).any(axis=1)
+        )
+        if len(strange):
+            label = taken._index.labels[strange[0]]
+            raise NotLearntError(
+                f"InformationGain.unlearn: the rows of class {label!r} are not among those learnt: taken out, they "
+                f"would leave counts below zero. {HINT}"
+            )
+        before = self.state_digest()
+        gone = left <= NOTHING * counts
+        self._counts[codes] = np.where(gone, 0.0, left)
+        self._presence[codes] = np.where(gone[:, None] | (held <= slack), 0.0, held)
+        self._numbers[codes] = np.where(gone, 0, np.maximum(self._numbers[codes] - taken._numbers, 1))
+        return self._receipt(before, codes[gone], int(np.count_nonzero(weights)), float(weights.sum()))
+
+    def unlearn_class(self, label: Any) -> Receipt:
+        """Take all rows of a class out again, without having them at hand.
+
+        Parameters
+        ----------
+        label : bool, int or str
+            The class.
+
+        Returns
+        -------
+        Receipt
+            What was taken out, with digests of the state before and after.
+        """
+        check_is_fitted(self)
+        code = self._code_of(label.item() if isinstance(label, np.generic) else label)
+        rows, weight = int(self._numbers[code]), float(self._counts[code])
+        return self._receipt(self.state_digest(), np.array([code]), rows, weight)
+
+    def state_digest(self) -> str:
+        """Return the SHA-256 digest of all that the selector remembers of its rows.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits, equal for selectors whose counts are equal bit for bit.
+        """
+        check_is_fitted(self)
+        return digest_of(self._to_state() or {})
 
     @property
     def scores_(self) -> Float:
@@ -243,7 +318,8 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         labels, codes, new = check_labels(index, np.asarray(y)[rows], len(rows))
         index.add(new, labels.dtype)
         if reset:
-            self._counts, self._presence, self._n_samples = np.zeros(0), np.zeros((0, X.shape[1])), 0
+            self._counts, self._presence = np.zeros(0), np.zeros((0, X.shape[1]))
+            self._numbers, self._n_samples = np.zeros(0, dtype=np.int64), 0
         self._index = index
         self._enlarge()
         if isinstance(X, np.ndarray):
@@ -251,6 +327,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         else:
             _add_sparse(X.indptr, X.indices, X.data, rows, codes, weights, self._presence)
         self._counts += np.bincount(codes, weights=weights[rows], minlength=len(index))
+        self._numbers += np.bincount(codes, minlength=len(index))
         self._n_samples += len(rows)
         self._gains = None
         return self
@@ -259,8 +336,13 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         """Return what a checkpoint holds."""
         if not hasattr(self, "_index"):
             return None
-        labels, counts, presence = index_state(self._index), self._counts.copy(), self._presence.copy()
-        return {"labels": labels, "counts": counts, "presence": presence, "n_samples": self._n_samples}
+        return {
+            "labels": index_state(self._index),
+            "counts": self._counts.copy(),
+            "presence": self._presence.copy(),
+            "numbers": self._numbers.copy(),
+            "n_samples": self._n_samples,
+        }
 
     def _from_state(self, contents: Contents) -> None:
         self._index = index_from(contents.part("labels"))
@@ -268,13 +350,32 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
         self._presence = contents.array("presence", np.float64, (n_classes, self.n_features_in_), low=0.0)
         self._n_samples, self._gains = contents.whole("n_samples"), None
+        self._numbers = contents.array("numbers", np.int64, (n_classes,), low=0, high=self._n_samples)
+        contents.require(int(self._numbers.sum()) == self._n_samples, "the rows of its classes do not add up")
 
     def _enlarge(self) -> None:
         """Add a line of zeros for each new class; nothing is copied where there is none."""
         extra = len(self._index) - len(self._counts)
         if extra:
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
+            self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
             self._presence = np.concatenate([self._presence, np.zeros((extra, self._presence.shape[1]))])
+
+    def _code_of(self, label: Any) -> int:
+        """Return the number of a class that rows are taken out of."""
+        if label not in self._index._codes:
+            raise NotLearntError(f"InformationGain: class {label!r} was never learnt. {HINT}")
+        return self._index._codes[label]
+
+    def _receipt(self, before: str, gone: Integer, rows: int, weight: float) -> Receipt:
+        """Drop classes of which nothing is left, and say what was taken out."""
+        names = tuple(sorted(self._index.labels[code] for code in gone))
+        kept = np.setdiff1d(np.arange(len(self._index)), gone)
+        self._counts, self._presence, self._numbers = self._counts[kept], self._presence[kept], self._numbers[kept]
+        self._index.remove(gone)
+        self._n_samples, self._gains = int(self._numbers.sum()), None
+        after = digest_of(self._to_state() or {})
+        return Receipt(type(self).__name__, rows, weight, names, before, after, exact=True)
 
     def _check_mergeable(self, other: Self) -> None:
         if not isinstance(other, InformationGain):

@@ -12,7 +12,7 @@ from kampong.data.rows import check_finite, check_rows, check_weights
 from kampong.statistics.scatter import ClassScatter, mirror
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.statistics.means import ClassMeans
 
 VALUES_BYTES = 64 * 2**20
@@ -149,6 +149,17 @@ class KernelScatter(ClassScatter):
         result = cls(basis)
         result.__dict__.update(plain.__dict__)
         return result
+
+    @property
+    def _width(self) -> int:
+        return self.basis.width
+
+    def _empty(self) -> ClassMeans:
+        return KernelScatter(self.basis)
+
+    def _take_out(self, taken: Any) -> tuple[Float, Integer]:
+        self._turned = None
+        return super()._take_out(taken)
 
     def _copy(self) -> Self:
         return type(self).around(self.basis, self.plain())

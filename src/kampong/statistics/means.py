@@ -21,11 +21,12 @@ from kampong.data.labels import (
 )
 from kampong.data.rows import check_finite, check_rows, check_weights, raise_not_finite
 from kampong.statistics.batch import Summary, all_finite, few_dense, learn_rows, summarise
+from kampong.statistics.removal import HINT, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.compute import Float, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint.contents import Contents
     from kampong.data.labels import Label
 
@@ -95,6 +96,8 @@ class ClassMeans:
         self._counts: Float = np.zeros(0)
         self._means: Float = np.zeros((0, self.n_features))
         self._squares: Float = np.zeros(0)
+        self._numbers: Integer = np.zeros(0, dtype=np.int64)  # rows of each class, whatever their weight
+        self._peaks: Float = np.zeros(0)  # the largest squares about the origin of each class that rows have left
         self._row_weight = 0.0
         self._row_mean: Float = np.zeros(0)
 
@@ -216,6 +219,8 @@ class ClassMeans:
         if other.multilabel:
             result._absorb_row_mean(other._row_weight, other._row_mean)
         result.multilabel = self.multilabel if self.multilabel is not None else other.multilabel
+        result._numbers[codes] += other._numbers[:n]
+        result._peaks[codes] += other._peaks[:n]
         result.n_samples += other.n_samples
         return result
 
@@ -225,6 +230,56 @@ class ClassMeans:
         self._counts *= factor
         self._squares *= factor
         self._row_weight *= factor
+        return self
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take rows out again, as if they had never come; on an error the state is as before.
+
+        A class of which nothing is left is gone from `classes`. Rows that cannot have been learnt are refused, as far
+        as the statistics can tell: a weight below zero, negative squares, an indefinite scatter.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, n_features)
+            Rows that were learnt.
+        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
+            Their labels.
+        sample_weight : array of shape (rows,), optional
+            Their weights, as they count now: decayed where the statistics are.
+
+        Returns
+        -------
+        ClassMeans
+            This object.
+        """
+        X = check_rows(X, self._width)
+        reading = self._read(y, check_weights(sample_weight, X.shape[0]), 1.0)
+        if reading.new:
+            raise NotLearntError(f"class {reading.new[0]!r} was never learnt, so no row of it can be taken out. {HINT}")
+        taken = self._empty().update(X, y, reading.weights)
+        left = self._copy()
+        _, gone = left._take_out(taken)
+        left._take_rows_out(X, reading)
+        left._drop(gone)
+        self.__dict__.update(vars(left))
+        return self
+
+    def unlearn_class(self, label: Label) -> Self:
+        """Take all rows of a class out again; on an error the state is as before.
+
+        Parameters
+        ----------
+        label : bool, int or str
+            The class.
+
+        Returns
+        -------
+        ClassMeans
+            This object.
+        """
+        code = self._code_of(label)
+        self.n_samples -= int(self._numbers[code])
+        self._drop(np.array([code]))
         return self
 
     # To and from a checkpoint.
@@ -238,6 +293,8 @@ class ClassMeans:
             "counts": self._counts[:n].copy(),
             "means": self._means[:n].copy(),
             "squares": self._squares[:n].copy(),
+            "numbers": self._numbers[:n].copy(),
+            "peaks": self._peaks[:n].copy(),
             "row_weight": np.array(self._row_weight),
             "row_mean": self._row_mean.copy(),
         }
@@ -311,6 +368,7 @@ class ClassMeans:
         if reading.multilabel:
             self._absorb_rows(X, reading.weights)
         self.multilabel = reading.multilabel
+        np.add.at(self._numbers, members.codes, 1)
         self.n_samples += int(np.count_nonzero(reading.weights))
         self._keep(X, reading, before)
 
@@ -328,6 +386,10 @@ class ClassMeans:
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
         self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
         self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0)
+        self._numbers = contents.array("numbers", np.int64, (n_classes,), low=0, high=self.n_samples)
+        if not self.multilabel and self._numbers.sum() != self.n_samples:
+            contents.refuse(f"its classes have {self._numbers.sum()} rows, and it has seen {self.n_samples}")
+        self._peaks = contents.array("peaks", np.float64, (n_classes,), low=0.0)
         self._row_weight = float(contents.array("row_weight", np.float64, (), low=0.0))
         self._row_mean = contents.array("row_mean", np.float64, (None,))
         weighs = self.multilabel and self._row_weight > 0
@@ -378,6 +440,8 @@ class ClassMeans:
             extra = max(needed, 2 * capacity if capacity else 0) - capacity
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
             self._squares = np.concatenate([self._squares, np.zeros(extra)])
+            self._peaks = np.concatenate([self._peaks, np.zeros(extra)])
+            self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
             self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
 
     def _accept(self, reading: Reading) -> None:
@@ -406,6 +470,60 @@ class ClassMeans:
 
     def _join(self, other: Any, joined: Float) -> None:
         """Add the second moments of the other; this class keeps none."""
+
+    @property
+    def _width(self) -> int:
+        """The number of features of a row that is learnt."""
+        return self.n_features
+
+    def _empty(self) -> ClassMeans:
+        """Return empty statistics that sum up rows as these do, without a sample of them."""
+        return ClassMeans(self.n_features)
+
+    def _take_out(self, taken: Any) -> tuple[Float, Integer]:
+        """Take the statistics of some rows out.
+
+        Returns the rows whose squares leave the scatter with the means, and the classes of which nothing is left.
+        """
+        seen = np.flatnonzero(taken._counts[: len(taken._index)])
+        labels = [taken._index.labels[k] for k in seen]
+        codes = np.array([self._index._codes[label] for label in labels], dtype=np.int64)
+        counts, means, squares = self._counts[codes], self._means[codes], self._squares[codes]
+        self._peaks[codes] = np.maximum(self._peaks[codes], squares + counts * np.einsum("kd,kd->k", means, means))
+        gone = taken._counts[seen], taken._means[seen], taken._squares[seen]
+        left = part(labels, (counts, means, squares), gone, self._peaks[codes])
+        self._counts[codes], self._means[codes], self._squares[codes] = left.counts, left.means, left.squares
+        # A weight of 2 is the row twice, so the numbers of rows may differ; none are left where no weight is.
+        self._numbers[codes] = np.where(left.gone, 0, np.maximum(self._numbers[codes] - taken._numbers[seen], 1))
+        if self.multilabel:
+            row = part_mean(self._row_weight, self._row_mean, taken._row_weight, taken._row_mean)
+            self._row_weight, self._row_mean = row
+            self.n_samples = max(self.n_samples - taken.n_samples, 1) if row[0] > 0 else 0
+            return left.joined, np.zeros(0, dtype=np.int64)  # the columns of an indicator matrix stay
+        self.n_samples = int(self._numbers[: len(self._index)].sum())
+        return left.joined, codes[left.gone]
+
+    def _take_rows_out(self, X: Rows, reading: Reading) -> None:
+        """Take rows out of the sample; this class keeps none."""
+
+    def _code_of(self, label: Label) -> int:
+        """Return the number of a class to be taken out as a whole."""
+        if self.multilabel:
+            raise ValueError(
+                "with several labels a row, a label cannot be taken out by itself: its rows count for others too. Take "
+                "the rows out with unlearn, and learn them again without the label."
+            )
+        if label not in self._index._codes:
+            known = ", ".join(map(repr, self._index.labels[:5]))
+            raise NotLearntError(f"class {label!r} was never learnt; known are {known}. Check its type and spelling.")
+        return self._index._codes[label]
+
+    def _drop(self, gone: Integer) -> Integer:
+        """Drop classes; return the new number of each class before, −1 for those dropped."""
+        kept = np.setdiff1d(np.arange(len(self._index)), gone)
+        for name in ("_counts", "_means", "_squares", "_numbers", "_peaks"):
+            setattr(self, name, getattr(self, name)[kept])
+        return self._index.remove(gone)
 
     def _absorb_rows(self, X: Rows, weights: Float) -> None:
         total = float(weights.sum())

@@ -89,6 +89,7 @@ def sample_from(contents: Contents, n_classes: int, n_features: int) -> dict[str
         "sample_indices": contents.array("sample_indices", index_dtype, (None,), low=0, high=n_features - 1),
         "sample_form": contents.array("sample_form", np.int64, (2,), low=-1, high=LARGEST),
         "sample_seed": contents.array("sample_seed", np.uint64, ()),
+        "sample_drawn": contents.array("sample_drawn", np.int64, (), low=0, high=LARGEST),
         "sample_clock": contents.array("sample_clock", np.float64, (2,), finite=False, low=-1e300),
     }
     for first, count, total in (("first", "count", len(data)), ("label_first", "label_count", len(codes))):

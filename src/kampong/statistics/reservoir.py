@@ -7,7 +7,7 @@ depends only on the rows, their weights and the seed, not on the batches or on r
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from kampong.data.labels import Members
 from kampong.data.rows import check_whole
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
+from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
 from kampong.statistics.rows import Sample, within_squares, within_times
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
@@ -25,6 +26,7 @@ from kampong.statistics.scatter import ClassScatter
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint.contents import Contents
+    from kampong.data.labels import Label
     from kampong.statistics.means import Reading
 
 BUDGET = 64 * 2**20
@@ -106,6 +108,7 @@ class ClassReservoir(ClassMeans):
             high=2**64 - 1,
             next_step="It is the seed of the sample.",
         )
+        self._drawn = 0  # how many rows have drawn a clock; rows taken out do not give theirs back
         self._frame = 0.0  # the sum of the logarithms of all decay factors
         self._threshold = math.inf  # the logarithm of τ, in the frame of the start of the stream like all keys
         self._sparse: bool | None = None
@@ -195,6 +198,7 @@ class ClassReservoir(ClassMeans):
             "sample_form": np.array([self.budget, form]),
             "sample_seed": np.array(self.random_state, dtype=np.uint64),
             "sample_clock": np.array([self._frame, self._threshold]),
+            "sample_drawn": np.array(self._drawn),
         }
 
     # How.
@@ -203,7 +207,8 @@ class ClassReservoir(ClassMeans):
         super()._restore(contents)
         arrays = sample_from(contents, len(self._index), self.n_features)
         self.budget, form = (int(value) for value in arrays["sample_form"])
-        self.random_state = int(arrays["sample_seed"])
+        self.random_state, self._drawn = int(arrays["sample_seed"]), int(arrays["sample_drawn"])
+        contents.require(self._drawn >= self.n_samples, f"{self._drawn} rows drew a clock of {self.n_samples} seen")
         self._frame, self._threshold = (float(value) for value in arrays["sample_clock"])
         self._sparse = {-1: None, 0: False, 1: True}[form]
         self._kept = Ragged(*(arrays[f"sample_{field.name}"] for field in fields(Ragged)))
@@ -215,13 +220,47 @@ class ClassReservoir(ClassMeans):
         weights, members = reading.weights, reading.members
         found, keys = np.empty(len(weights), dtype=np.int64), np.empty(len(weights))
         seed = np.uint64(self.random_state)
-        count = draw(weights, np.uint64(before), seed, self._frame, self._threshold, found, keys)
+        count = draw(weights, np.uint64(self._drawn), seed, self._frame, self._threshold, found, keys)
+        self._drawn += self.n_samples - before
         if count:
             found = found[:count]
             first = np.searchsorted(members.rows, found)
             labels = np.searchsorted(members.rows, found, side="right") - first
             frames = np.full(count, self._frame)
             self._take(X, found, Drawn(keys[:count], weights[found], frames, first, labels, members.codes))
+
+    def _take_rows_out(self, X: Rows, reading: Reading) -> None:
+        """Take rows out of the sample, found by their entries and labels; a sample of all rows must hold each."""
+        kept, members = self._cut(), reading.members
+        if self._sparse:
+            X = sparse.csr_array(X)
+        elif not isinstance(X, np.ndarray):
+            X = X.toarray()
+        weighed, first, count = np.unique(members.rows, return_index=True, return_counts=True)
+        labels = label_marks(members.codes, first, count)
+        marks = marks_of(X[weighed].astype(kept.data.dtype, copy=False), labels)
+        taken: dict[bytes, float] = {}
+        for mark, weight in zip(marks, reading.weights[weighed], strict=True):
+            taken[mark] = taken.get(mark, 0.0) + float(weight)
+        own = kept.weights * np.exp(self._frame - kept.frames)
+        labels = label_marks(kept.codes, kept.label_first, kept.label_count)
+        moved, stay = part_sample(kept, own, marks_of(self._rows(kept), labels), taken)
+        if taken and not self.full:
+            row = int(weighed[next(place for place, mark in enumerate(marks) if mark in taken)])
+            raise NotLearntError(f"row {row} of X, with its label, is not among the rows learnt. {HINT}")
+        stay = stay[moved.keys[stay] < self._threshold]
+        stay = stay[np.argsort(moved.keys[stay], kind="stable")]
+        self._kept = self._gather([moved], stay, kept.data.dtype)
+
+    def _drop(self, gone: Integer) -> Integer:
+        kept = self._cut()
+        if len(gone):
+            kept = self._gather([kept], np.flatnonzero(~np.isin(kept.codes, gone)), kept.data.dtype)
+        place = super()._drop(gone)
+        self._kept = replace(kept, codes=place[kept.codes])
+        if not self.n_samples:
+            self._threshold = math.inf
+        return place
 
     def _check_mergeable(self, other: ClassMeans) -> None:
         super()._check_mergeable(other)
@@ -236,6 +275,7 @@ class ClassReservoir(ClassMeans):
         """Unite the samples, with the weights of both streams as they are now."""
         super()._join(other, joined)
         kept = other._cut()
+        self._drawn += other._drawn
         shift = self._frame - other._frame
         self._threshold = min(self._threshold, other._threshold + shift)
         numbered = np.array([self._index._codes[label] for label in other._index.labels], dtype=np.int64)
@@ -384,3 +424,24 @@ class SampledScatter(ClassReservoir, ClassScatter):
     def within_variances(self) -> Float:
         """Return the diagonal of S_w, from the scatter."""
         return ClassScatter.within_variances(self)
+
+    def unlearn_class(self, label: Label) -> Self:
+        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.
+
+        Parameters
+        ----------
+        label : bool, int or str
+            The class.
+
+        Returns
+        -------
+        SampledScatter
+            This object.
+        """
+        code = self._code_of(label)
+        if self.full:
+            return ClassScatter.unlearn_class(self, label)
+        kept = self._cut()
+        mine = np.flatnonzero(kept.codes == code)  # one label a row
+        own = kept.weights[mine] * np.exp(self._frame - kept.frames[mine])
+        return self.unlearn(self._rows(kept)[mine], np.full(len(mine), label), own)

@@ -11,10 +11,12 @@ from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, spl
 from kampong.data.labels import Members
 from kampong.statistics.batch import as_canonical, shift_far_columns
 from kampong.statistics.means import ClassMeans
+from kampong.statistics.removal import part_scatter
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint.contents import Contents
+    from kampong.data.labels import Label
     from kampong.statistics.batch import Summary
 
 WIDEST = 8192
@@ -56,6 +58,7 @@ class ClassScatter(ClassMeans):
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only the lower triangle is current
+        self._peak_diagonal: Float = np.zeros(self.n_features)  # the largest that rows have left
 
     def within_scatter(self) -> Float:
         """Return S_w, (d, d), symmetric."""
@@ -80,9 +83,28 @@ class ClassScatter(ClassMeans):
         self._scatter *= factor
         return self
 
+    def unlearn_class(self, label: Label) -> Self:
+        """Raise an error: the scatter holds all classes together, so the rows of the class are needed.
+
+        Parameters
+        ----------
+        label : bool, int or str
+            The class.
+
+        Returns
+        -------
+        ClassScatter
+            Nothing is ever returned.
+        """
+        self._code_of(label)
+        raise ValueError(
+            f"class {label!r} cannot be taken out by its name: the scatter of all classes is kept as one matrix. Take "
+            "its rows out with unlearn(X, y)."
+        )
+
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
-        return {**super().to_state(), "scatter": np.tril(self._scatter)}
+        return {**super().to_state(), "scatter": np.tril(self._scatter), "peak_diagonal": self._peak_diagonal.copy()}
 
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
@@ -90,12 +112,23 @@ class ClassScatter(ClassMeans):
         if scatter.size and scatter.diagonal().min() < 0:
             contents.refuse(f"scatter has the negative diagonal entry {scatter.diagonal().min()}")
         self._scatter = np.ascontiguousarray(scatter)
+        self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0)
 
     def _triangle(self) -> Float:
         return self._scatter
 
+    def _empty(self) -> ClassMeans:
+        return ClassScatter(self.n_features)
+
+    def _take_out(self, taken: Any) -> tuple[Float, Integer]:
+        joined, gone = super()._take_out(taken)
+        self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
+        part_scatter(self._scatter, taken._scatter, joined, self._peak_diagonal)
+        return joined, gone
+
     def _join(self, other: Any, joined: Float) -> None:
         self._scatter += other._scatter
+        self._peak_diagonal += other._peak_diagonal
         self._scatter += joined.T @ joined
 
     def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:

@@ -26,6 +26,7 @@ from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.solvers import classes_seen, solve, solver_for, worth_of
+from kampong.subspace.unlearning import Unlearning
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from kampong.subspace.criteria import Criterion
 
 
-class DiscriminantSubspace(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+class DiscriminantSubspace(
+    Unlearning, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+):
     """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
 
     `fit` and `partial_fit` update `_statistics`. Everything read afterwards comes from one frozen `Predictor`, made
