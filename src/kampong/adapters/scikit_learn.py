@@ -42,15 +42,14 @@ def export(model: Any) -> LogisticRegression:
     True
     """
     frozen = model.freeze() if hasattr(model, "freeze") else None
-    if type(frozen) is not Predictor or not isinstance(frozen.head, LinearHead) or frozen.head.multilabel:
+    linear = frozen.linear() if type(frozen) is Predictor else None
+    if linear is None or frozen is None or not isinstance(frozen.head, LinearHead) or frozen.head.multilabel:
         raise TypeError(
             f"export: {type(model).__name__} cannot be written as one set of weights. export takes a fitted linear "
             "estimator, such as FisherDiscriminant, with one label a row and head='gaussian', 'nearest_mean' or "
-            "'logistic'."
+            "'logistic' (and observed priors, where probabilities are calibrated)."
         )
-    seen = np.isfinite(frozen.head.offsets)
-    linear = frozen.linear()
-    assert linear is not None
+    seen = np.isfinite(linear[1])
     weights, offsets = (frozen.head.sharpness * one[seen] for one in linear)
     result: Any = LogisticRegression()
     result.classes_, result.n_features_in_ = frozen.classes[seen], weights.shape[1]

@@ -346,6 +346,8 @@ def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
     """Return a parameter as JSON."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
     if _kind_of(value) in kinds:
         if isinstance(value, list | tuple) and value and all(isinstance(item, numbers.Real) for item in value):
             return {"numbers": [_encode(owner, name, float(item), {"number"}) for item in value]}

@@ -71,6 +71,10 @@ class KernelFisherDiscriminant(KernelSubspace):
         The seed of the landmarks.
     verbose : int
         Print a line for each block of rows that `fit` has learnt.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -145,6 +149,7 @@ class KernelFisherDiscriminant(KernelSubspace):
         warm_start: bool = False,
         random_state: int = 0,
         verbose: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -159,6 +164,7 @@ class KernelFisherDiscriminant(KernelSubspace):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.priors = priors
 
     @property
     def ridge_(self) -> float:
@@ -226,6 +232,10 @@ class KernelMarginSubspace(KernelSubspace):
         The seed of the landmarks.
     verbose : int
         Print a line for each block of rows that `fit` has learnt.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -295,6 +305,7 @@ class KernelMarginSubspace(KernelSubspace):
         warm_start: bool = False,
         random_state: int = 0,
         verbose: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -309,6 +320,7 @@ class KernelMarginSubspace(KernelSubspace):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.priors = priors
 
     def _kind(self) -> type[Criterion]:
         return MarginCriterion

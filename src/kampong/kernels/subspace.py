@@ -22,7 +22,7 @@ from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, mo
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.scatter import ClassScatter
-from kampong.subspace.base import DiscriminantSubspace
+from kampong.subspace.base import DiscriminantSubspace, check_priors
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor
@@ -157,6 +157,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         """Check the parameters; the statistics wait for rows to place landmarks with."""
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", *HEADS))
+        check_priors(name, self.priors)
         check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres"))
         step = "Give bytes, for instance 2 * 2**30."

@@ -88,6 +88,8 @@ class ClassMeans:
     holds_within: ClassVar[bool] = False
     """Whether `within_times` can answer."""
 
+    _shares: Float | None = None  # of the classes in S_b, where they are not those observed
+
     def __init__(self, n_features: int) -> None:
         self.n_features = int(n_features)
         self.n_samples = 0
@@ -159,9 +161,17 @@ class ClassMeans:
     def between_factor(self) -> Float:
         """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
         counts, means = self.counts, self.means
-        means -= self.mean
-        means *= np.sqrt(counts / counts.sum())[:, None]
+        shares = counts / counts.sum() if self._shares is None else self._shares
+        means -= self.mean if self._shares is None else shares @ means
+        means *= np.sqrt(shares)[:, None]
         return means
+
+    def weighed(self, shares: Float) -> Self:
+        """Return these statistics, for reading only, with other shares of the classes in S_b."""
+        view = copy.copy(self)
+        view._shares = np.where(self.counts > 0, shares, 0.0)
+        view._shares /= view._shares.sum()
+        return view
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, where it is known."""

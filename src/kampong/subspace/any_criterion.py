@@ -45,6 +45,10 @@ class CriterionSubspace(DiscriminantSubspace):
         The most memory for the sample of rows that solver "reservoir" and the choice of the parameter keep.
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -109,6 +113,7 @@ class CriterionSubspace(DiscriminantSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.criterion = criterion
@@ -119,6 +124,7 @@ class CriterionSubspace(DiscriminantSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     @property
     def parameter_(self) -> float:

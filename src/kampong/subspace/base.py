@@ -51,6 +51,7 @@ class DiscriminantSubspace(
     half_life: Any
     reservoir_bytes: Any
     random_state: Any
+    priors: Any
     n_features_in_: int
     feature_names_in_: np.ndarray
     _statistics: ClassMeans
@@ -156,7 +157,9 @@ class DiscriminantSubspace(
         for model in (self, other):
             check_is_fitted(model)
         mine, theirs = _parameters(self), _parameters(other)
-        differing = [f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
+        differing = [
+            f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if not _equal(mine[key], theirs[key])
+        ]
         if differing:
             raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
         if other.n_features_in_ != self.n_features_in_:
@@ -248,6 +251,13 @@ class DiscriminantSubspace(
         """The weight of each class, decayed where rows age."""
         check_is_fitted(self)
         return self._statistics.counts
+
+    @property
+    def priors_(self) -> Float:
+        """The shares of the classes in use: those given, or those observed."""
+        given = self._priors()
+        counts = self.class_counts_
+        return counts / counts.sum() if given is None else given
 
     @property
     def class_means_(self) -> Float:
@@ -360,7 +370,7 @@ class DiscriminantSubspace(
         """
         rows = self._rows(X)
         known = self._read()
-        return known.head.probabilities(known.seen_points(rows))
+        return known.probabilities(rows)
 
     def freeze(self, keep: Predictor | None = None) -> Predictor | None:
         """Return all that predicts in the present state, frozen: later rows do not change it.
@@ -436,6 +446,7 @@ class DiscriminantSubspace(
     def _check_parameters(self) -> None:
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", *HEADS))
+        check_priors(name, self.priors)
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
         if self.half_life is not None:
             step = "Give the number of rows after which a row counts half, or None."
@@ -485,7 +496,25 @@ class DiscriminantSubspace(
             head_ridge=None,
             spell=self._spell,
             space=self._space,
+            priors=self._priors(),
         )
+
+    def _priors(self) -> Float | None:
+        """Return the shares that are given for the classes, None for those observed."""
+        check_is_fitted(self)
+        given = check_priors(type(self).__name__, self.priors)
+        if not isinstance(given, str):
+            if len(given) != len(self.classes_):
+                raise ValueError(
+                    f"{type(self).__name__}: priors has {len(given)} shares, and there are {len(self.classes_)} "
+                    f"classes: {_few(self.classes_)}. Give one share for each, in this order; in a stream, name all "
+                    "classes with `classes` in the first partial_fit."
+                )
+            return given
+        if given == "observed":
+            return None
+        seen = (self._statistics.counts > 0).astype(np.float64)
+        return np.asarray(seen / seen.sum())
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         """Return the predictor of the present state."""
@@ -578,6 +607,41 @@ class DiscriminantSubspace(
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
         return validate_rows(self, X)
+
+
+def check_priors(name: str, priors: Any) -> Float | str:
+    """Return "observed", "uniform", or shares that sum to one, as an array."""
+    if isinstance(priors, str):
+        return check_choice(name, "priors", priors, ("observed", "uniform"))
+    if priors is None:
+        return "observed"
+    try:
+        shares: Float = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):
+        shares = np.full(1, np.nan)
+    if shares.ndim != 1 or not len(shares) or not np.isfinite(shares).all() or shares.min() < 0:
+        raise ValueError(
+            f"{name}: priors must be 'observed', 'uniform' or a list of numbers ≥ 0, one for each class, got "
+            f"{priors!r:.100}."
+        )
+    if abs(shares.sum() - 1.0) > 1e-6:
+        raise ValueError(
+            f"{name}: priors sum to {shares.sum():g}. Give shares that sum to 1: divide them by their sum."
+        )
+    return np.asarray(shares / shares.sum())
+
+
+def _few(classes: np.ndarray) -> str:
+    """Return the names of some classes."""
+    names = ", ".join(repr(label) for label in classes[:5].tolist())
+    return names if len(classes) <= 5 else f"{names}, …"
+
+
+def _equal(mine: Any, theirs: Any) -> bool:
+    """Tell whether two values of a parameter are the same; lists of numbers may be arrays."""
+    if isinstance(mine, str) or isinstance(theirs, str) or mine is None or theirs is None:
+        return bool(type(mine) is type(theirs) and mine == theirs)
+    return bool(np.array_equal(mine, theirs))
 
 
 def _count_classes(y: Any) -> int:

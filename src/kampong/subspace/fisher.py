@@ -11,6 +11,7 @@ from kampong.data.rows import check_number
 from kampong.statistics.reservoir import BUDGET
 from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
+from kampong.subspace.heads import LinearHead
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float
@@ -55,6 +56,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -95,8 +100,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         The ridge in use.
     coef_, intercept_ : array
         Weights and offsets of the scores, where the head is linear.
-    means_, priors_, xbar_, scalings_, explained_variance_ratio_ : array
-        What scikit-learn's LinearDiscriminantAnalysis calls `class_means_`, the shares of the classes, `mean_`,
+    priors_ : array of shape (n_classes,)
+        The shares of the classes in use.
+    means_, xbar_, scalings_, explained_variance_ratio_ : array
+        What scikit-learn's LinearDiscriminantAnalysis calls `class_means_`, `mean_` (with the shares in use),
         `components_.T` and `criterion_ratio_`.
 
     See Also
@@ -132,6 +139,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.ridge = ridge
@@ -141,6 +149,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     @property
     def ridge_(self) -> float:
@@ -167,16 +176,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         return self.class_means_
 
     @property
-    def priors_(self) -> Float:
-        """The share of each class."""
-        counts = self.class_counts_
-        priors: Float = counts / counts.sum()
-        return priors
-
-    @property
     def xbar_(self) -> Float:
-        """The mean of all rows: `mean_`."""
-        return self.mean_
+        """The mean of the class means with the shares in use; with those observed, `mean_`."""
+        mean: Float = self.mean_ if self._priors() is None else self.priors_ @ self.class_means_
+        return mean
 
     @property
     def scalings_(self) -> Float:
@@ -211,7 +214,13 @@ class FisherDiscriminant(DiscriminantSubspace):
         return scores
 
     def _linear(self) -> tuple[Float, Float]:
-        found = self._read().linear()
+        known = self._read()
+        found = known.linear()
+        if found is None and isinstance(known.head, LinearHead):
+            raise AttributeError(
+                f"{type(self).__name__}: with priors={self.priors!r} calibrated probabilities are moved, which is not "
+                "linear, so there is no coef_ and intercept_. Give the ridge as a number, or priors='observed'."
+            )
         if found is None:
             raise AttributeError(
                 f"{type(self).__name__}: head={self.head_!r} is not linear, so it has no coef_ and intercept_. Set "

@@ -56,6 +56,10 @@ class MarginSubspace(DiscriminantSubspace):
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -129,6 +133,7 @@ class MarginSubspace(DiscriminantSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -138,6 +143,7 @@ class MarginSubspace(DiscriminantSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     @property
     def epsilon_(self) -> float:
@@ -185,6 +191,10 @@ class InterClassScatter(MarginSubspace):
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -252,6 +262,7 @@ class InterClassScatter(MarginSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -260,6 +271,7 @@ class InterClassScatter(MarginSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     def _value(self, statistics: ClassMeans | None) -> float | None:
         return MarginCriterion.inter_class().epsilon
@@ -293,6 +305,10 @@ class MaximumMarginCriterion(MarginSubspace):
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -360,6 +376,7 @@ class MaximumMarginCriterion(MarginSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.solver = solver
@@ -368,6 +385,7 @@ class MaximumMarginCriterion(MarginSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     def _value(self, statistics: ClassMeans | None) -> float | None:
         return MarginCriterion.maximum_margin().epsilon
@@ -408,6 +426,10 @@ class SupervisedKampongMeasure(MarginSubspace):
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int
         The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -477,6 +499,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
+        priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
         self.a = a
@@ -486,6 +509,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         self.head = head
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
+        self.priors = priors
 
     @property
     def a_(self) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from scipy import special
 
 from kampong._runtime.compute import project
 from kampong.data.labels import labels_from, labels_state
@@ -25,6 +26,7 @@ from kampong.subspace import leave_one_out
 from kampong.subspace.choice import JUDGES, Choice, choose_parameter
 from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
 from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, Moved, build_head
+from kampong.subspace.heads.fitting import calibrated
 from kampong.subspace.leave_one_out import LeaveOneOut
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
 
@@ -77,6 +79,8 @@ class Recipe:
         What the columns of the statistics are called in messages.
     signs_by_means : bool
         Whether the sign of a direction follows from the class means, where its entries have no order of their own.
+    priors : array of shape (K,) or None
+        The shares of the classes where the predictor will be used; None for those observed.
     """
 
     criterion: type[Criterion]
@@ -88,6 +92,7 @@ class Recipe:
     spell: Callable[[float], str]
     space: str = "features"
     signs_by_means: bool = False
+    priors: Float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,9 @@ class Predictor:
         Further directions that only the head looks at; often none.
     remark : str
         What a user should know of the directions, "" where they are what was asked for.
+    shift : array of shape (K,) or None
+        The logarithm of the given share of each class over the observed one, where shares were given; −∞ for a class
+        that must not be predicted.
     """
 
     classes: np.ndarray
@@ -140,6 +148,7 @@ class Predictor:
     total: float
     hidden: Float
     remark: str
+    shift: Float | None
 
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
@@ -152,14 +161,23 @@ class Predictor:
 
     def scores(self, X: Rows) -> Float:
         """Return one score a class for each row."""
-        return self.head.scores(self.seen_points(X))
+        return self._scores(self.seen_points(X))
+
+    def probabilities(self, X: Rows) -> Float:
+        """Return the probability of each class, or of each label on its own."""
+        seen = self.seen_points(X)
+        if self.shift is None:
+            return self.head.probabilities(seen)
+        chances: Float = special.softmax(self._logs(seen), axis=1)
+        return chances
 
     def linear(self) -> tuple[Float, Float] | None:
-        """Return weights, (K, d), and offsets, (K,), of the scores of a row; None where the head is not linear."""
-        if not isinstance(self.head, LinearHead):
+        """Return weights, (K, d), and offsets, (K,), of the scores of a row; None where they are not linear."""
+        if not isinstance(self.head, LinearHead) or (self.shift is not None and self.head.tail):
             return None
         weights = self.head.weights @ np.concatenate([self.components, self.hidden])
-        return weights, self.head.offsets - weights @ self.mean
+        offsets = self.head.offsets - weights @ self.mean
+        return weights, offsets if self.shift is None else offsets + self.shift / self.head.sharpness
 
     def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
         """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
@@ -167,11 +185,23 @@ class Predictor:
         return seen[:, : len(self.components)], self._labels(seen)
 
     def _labels(self, points: Float) -> np.ndarray:
-        scores = self.head.scores(points)
+        scores = self._scores(points)
         if self.head.multilabel:
             return (scores > 0).astype(np.int64)
         labels: np.ndarray = self.classes[np.argmax(scores, axis=1)]
         return labels
+
+    def _scores(self, points: Float) -> Float:
+        if self.shift is None:
+            return self.head.scores(points)
+        if self.head.tail or not self.head.sharpness:
+            return self._logs(points)
+        return self.head.scores(points) + self.shift / self.head.sharpness
+
+    def _logs(self, points: Float) -> Float:
+        """Return log-probabilities up to a constant of the row, moved to the shares that were given."""
+        assert self.shift is not None
+        return calibrated(self.head.scores(points), self.head.sharpness, self.head.tail) + self.shift
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""
@@ -180,6 +210,8 @@ class Predictor:
         state = {name: getattr(self, name) for name in plain}
         state |= {"classes": labels_state(self.classes), "head": self.head.to_state()}
         state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
+        if self.shift is not None:
+            state["shift"] = self.shift
         return state if self.choice is None else {**state, "choice": self.choice.to_state()}
 
     @classmethod
@@ -217,6 +249,11 @@ class Predictor:
         choice = None
         if "choice" in contents:
             choice = Choice.from_state(contents.part("choice"))
+        shift = None
+        if "shift" in contents:
+            shift = contents.array("shift", np.float64, (K,), finite=False)
+            if np.isposinf(shift).any() or not np.isfinite(shift).any():
+                contents.refuse("shift holds infinity, or no class that can be predicted")
         return {
             "classes": classes,
             "mean": contents.array("mean", np.float64, (n_features,)),
@@ -232,6 +269,7 @@ class Predictor:
             "n_steps": contents.whole("n_steps"),
             "total": contents.number("total"),
             "remark": contents.text("remark"),
+            "shift": shift,
         }
 
 
@@ -261,7 +299,11 @@ def make_predictor(
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     criterion = kind.of(value)
-    found, missing = _find(recipe, criterion, statistics, space, streamed=rows is None)
+    shift, weighed = None, statistics
+    if recipe.priors is not None:
+        shift, weighed = _shift(recipe.priors, statistics), statistics.weighed(recipe.priors)
+        space = None if space is None else replace(space, factor=weighed.between_factor() @ space.basis.T)
+    found, missing = _find(recipe, criterion, weighed, space, streamed=rows is None)
     if recipe.signs_by_means:
         found = _signed(found, statistics)
     mean = statistics.mean
@@ -292,6 +334,7 @@ def make_predictor(
         total=found.total,
         hidden=hidden,
         remark=_remark(recipe, criterion, statistics, found, missing),
+        shift=shift,
     )
 
 
@@ -320,6 +363,19 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
         return choice, None, lambda inside, components: left_out.trial(ridge, components, inside)
     found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
     return found, space, None if trial is None or not tries else lambda inside, _: trial(inside)
+
+
+def _shift(priors: Float, statistics: ClassMeans) -> Float:
+    """Return log(given / observed) of each class, 0 for one that was not seen."""
+    if statistics.multilabel:
+        raise ValueError("priors must be 'observed' where a row has several labels: their shares need not sum to one.")
+    counts = statistics.counts
+    seen = counts > 0
+    if not priors[seen].any():
+        raise ValueError("priors is 0 for each class that has been seen, so none could be predicted.")
+    with np.errstate(divide="ignore"):
+        shift: Float = np.where(seen, np.log(priors) - np.log(np.where(seen, counts / counts.sum(), 1.0)), 0.0)
+    return shift
 
 
 def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
