@@ -323,7 +323,7 @@ def test_what_cannot_be_saved_is_said(path):
 
     cases = [
         (MinOverClassifier(kernel=kernel), r"kernel=<function.*holds no code.*set_params"),
-        (MarginSubspace(n_components=[2]), "n_components=.*a list"),
+        (MarginSubspace(n_components=["two"]), "n_components=.*a list"),
         (MarginSubspace(decay="much"), "decay='much'"),
         (Own(), r"an? Own cannot be saved.*Register a class of your own with the decorator kampong.checkpoint.savable"),
         (BaseEstimator(), "a BaseEstimator cannot be saved"),
