@@ -15,11 +15,12 @@ counts = st.integers(0, 10**6)
 
 @st.composite
 def batches(draw):
-    rows, scored = draw(counts), draw(st.booleans())
+    rows = draw(counts)
+    scored = draw(st.sampled_from([0, rows]) | st.integers(0, rows))
     return {
         "rows": rows,
         "scored": scored,
-        "correct": draw(st.integers(0, rows if scored else 0)),
+        "correct": draw(st.integers(0, scored)),
         "seconds": draw(st.floats(0, 1e4)),
         "dead": draw(counts),
         "eigenvalues": draw(st.lists(st.floats(-1e9, 1e9), max_size=DIRECTIONS + 2)),
@@ -62,7 +63,7 @@ def test_entries_are_the_batches_in_groups_of_the_smallest_power_of_two_that_fit
     curves = history.curves()
     for name in ("rows", "correct", "dead"):
         assert getattr(curves, name).tolist() == [sum(batch[name] for batch in group) for group in groups]
-    scored = [sum(batch["rows"] for batch in group if batch["scored"]) for group in groups]
+    scored = [sum(batch["scored"] for batch in group) for group in groups]
     assert curves.scored.tolist() == scored
     nanoseconds = [sum(round(batch["seconds"] * 1e9) for batch in group) for group in groups]
     np.testing.assert_array_equal(curves.seconds, np.array(nanoseconds) / 1e9)
@@ -162,7 +163,7 @@ def test_the_recent_window_is_the_last_rows():
     assert table.recent_correct.tolist() == [0, 46 * 40]
     assert table.rows.tolist() == [6000, 4000]
     assert table.correct.tolist() == [52 * 50, 4000]
-    history.observe(rows=100, correct=0, seconds=0.1, scored=False, class_rows={"x": 100})
+    history.observe(rows=100, correct=0, seconds=0.1, scored=0, class_rows={"x": 100})
     later = history.class_table()
     assert history.recent() == (4600, 46 * 40)
     assert (later.rows - table.rows).tolist() == [100, 0]
@@ -264,7 +265,7 @@ def test_the_last_centres_stay_with_their_classes():
     [
         {"rows": -1},
         {"rows": 1, "correct": 2},
-        {"correct": 1, "scored": False},
+        {"correct": 1, "scored": 0},
         {"dead": -1},
         {"seconds": -0.1},
         {"seconds": np.nan},

@@ -39,7 +39,7 @@ def run_stream(n_classes, n_batches=30, size=300, *, names=None, seed=0, falls_a
             rows=size,
             correct=int(right.sum()),
             seconds=0.01 * (1 + number % 3),
-            scored=predicted is not None,
+            scored=None if predicted is not None else 0,
             dead=dead,
             eigenvalues=model.eigenvalues_,
             epsilon=0.0,
@@ -190,7 +190,7 @@ def test_a_report_of_nothing_says_so(tmp_path):
 
 def test_a_report_before_the_second_class(tmp_path):
     history = History()
-    history.observe(rows=5, correct=0, seconds=0.1, scored=False, class_rows={"only": 5})
+    history.observe(rows=5, correct=0, seconds=0.1, scored=0, class_rows={"only": 5})
     model = MarginSubspace().partial_fit(np.arange(10.0).reshape(5, 2), ["only"] * 5)
     write_report(tmp_path / "one.html", model, history)
     texts = texts_of(document_of(tmp_path / "one.html"))

@@ -132,11 +132,12 @@ class History:
         rows: int,
         correct: int,
         seconds: float,
-        scored: bool = True,
+        scored: int | None = None,
         dead: int = 0,
         eigenvalues: Sequence[float] = (),
         epsilon: float | None = None,
         class_rows: Mapping[Any, int] | None = None,
+        class_scored: Mapping[Any, int] | None = None,
         class_correct: Mapping[Any, int] | None = None,
     ) -> None:
         """Remember one batch.
@@ -149,8 +150,8 @@ class History:
             How many of them were predicted rightly before they were learnt.
         seconds : float
             The time it took.
-        scored : bool
-            Whether the rows were predicted at all; before the first directions they cannot be.
+        scored : int, optional
+            How many rows were predicted at all, by default all; before two classes are known none can be.
         dead : int
             Records that could not be used.
         eigenvalues : sequence of float
@@ -159,17 +160,19 @@ class History:
             The ε of the model after the batch.
         class_rows : mapping of label to int, optional
             The rows of each class in the batch.
+        class_scored : mapping of label to int, optional
+            The rows of each class that were predicted, by default all where all were.
         class_correct : mapping of label to int, optional
             The rows of each class that were predicted rightly.
         """
         rows, correct, dead = int(rows), int(correct), int(dead)
-        if not (0 <= correct <= (rows if scored else 0) and rows >= 0 and dead >= 0 and 0 <= seconds < math.inf):
+        predicted = rows if scored is None else int(scored)
+        if not (0 <= correct <= predicted <= rows and dead >= 0 and 0 <= seconds < math.inf):
             raise ValueError(
                 f"History.observe: rows={rows}, correct={correct}, dead={dead}, seconds={seconds}: none may be "
                 "negative or infinite, and no more rows can be right than were predicted. Give the figures of a batch."
             )
         entry = self._entry()
-        predicted = rows if scored else 0
         for place, amount in enumerate((rows, predicted, correct, round(seconds * 1e9), dead)):
             entry[place] += amount
         state = self._states[-1]
@@ -179,7 +182,9 @@ class History:
             state = state._replace(epsilon=float(epsilon))
         self._states[-1] = state
         class_rows = class_rows or {}
-        self._count_classes(predicted, correct, class_rows, class_rows if scored else {}, class_correct or {})
+        if class_scored is None:
+            class_scored = class_rows if predicted == rows else {}
+        self._count_classes(predicted, correct, class_rows, class_scored, class_correct or {})
 
     def keep_points(
         self,

@@ -16,7 +16,19 @@ from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
 from kampong.streaming.outputs import Output, format_of
-from kampong.streaming.prediction import Answers, answer, eigenvalues_of, epsilon_of, is_due, known_classes, learn_batch
+from kampong.streaming.prediction import (
+    Answers,
+    Said,
+    answer,
+    classes_present,
+    eigenvalues_of,
+    epsilon_of,
+    known_classes,
+    learn_batch,
+    renewed,
+    together,
+)
+from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
 from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
@@ -193,6 +205,7 @@ class _Learner:
         self.known: set[Any] = set(known_classes(model) or ())
         self.observed: dict[str, Any] = {}
         self.shown: Predictor | None = None
+        self.schedule: Schedule | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
         self.out: Any = None
@@ -226,28 +239,18 @@ class _Learner:
             if self.strict:
                 self._refuse(batch)
             self.dead.add(batch.dead)
-        correct, said, used = 0, Answers(), run.predictor
+        said = Said.nothing(batch.rows)
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
-            if run.counters.rows:
-                said = answer(run.model, run.predictor, batch.X)
-            if said.labels is not None:
-                correct = int(np.count_nonzero(said.labels == batch.y))
-                run.counters.scored += batch.rows
-                run.counters.correct += correct
-            numbers = run.counters.records + batch.good + 1
-            self.out.add(numbers, {"label": batch.y, "predicted": said.labels}, said.points)
-            declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-            with warnings.catch_warnings():
-                # scikit-learn takes a small batch of many classes for a regression, and warns.
-                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                self._learn(batch.X, batch.y, declared)
-            run.counters.rows += batch.rows
-            if is_due(run.model, run.predictor, run.counters.rows):
-                run.predictor = run.model.freeze() or run.predictor
-        self.observed = _observed(batch, correct, said)
-        if used is not self.shown:
-            self.shown, self.centres = used, None if used is None else (used.classes, used.centres)
+            numbers, parts, start = run.counters.records + batch.good + 1, [], 0
+            while start < batch.rows:
+                stop = start + self._piece(batch.y[start:])
+                part = self._take_piece(batch.X[start:stop], batch.y[start:stop])
+                self.out.add(numbers[start:stop], {"label": batch.y[start:stop], "predicted": part.labels}, part.points)
+                parts.append((stop - start, part))
+                start = stop
+            said = together(parts)
+        self.observed = _observed(batch, said)
         run.counters.records += batch.records
         run.counters.dead += len(batch.dead)
         run.place = batch.place
@@ -256,6 +259,40 @@ class _Learner:
                 f"{self.source.path}: none of the first {run.counters.dead:,} records could be used; the first says: "
                 f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
             )
+
+    def _piece(self, labels: np.ndarray) -> int:
+        """Return how many of the rows that wait are predicted before any of them is learnt."""
+        if not hasattr(self.run.model, "freeze"):
+            return len(labels)  # such a model learns a batch at a time
+        if not self.run.counters.rows:
+            return (
+                len(labels) if hasattr(self.run.model, "landmarks") else 1
+            )  # landmarks are placed with the first rows
+        if self.schedule is None:
+            self.schedule = Schedule.of(self.run.model)
+        return self.schedule.piece(self.run.counters.rows, labels, classes_present(self.run.model))
+
+    def _take_piece(self, X: Rows, y: np.ndarray) -> Answers:
+        """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
+        run, said = self.run, Answers()
+        if run.counters.rows:
+            said = answer(run.model, run.predictor, X)
+            if run.predictor is not self.shown and run.predictor is not None:
+                self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
+        if said.labels is not None:
+            run.counters.scored += len(y)
+            run.counters.correct += int(np.count_nonzero(said.labels == y))
+        declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
+        with warnings.catch_warnings():
+            # scikit-learn takes a small batch of many classes for a regression, and warns.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            self._learn(X, y, declared)
+        run.counters.rows += len(y)
+        if hasattr(run.model, "freeze"):
+            if self.schedule is None:
+                self.schedule = Schedule.of(run.model)
+            run.predictor = renewed(run.model, run.predictor, self.schedule, run.counters.rows)
+        return said
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
         """Let the model learn; if it raises an error, save what was learnt before."""
@@ -363,18 +400,20 @@ class _Learner:
             )
 
 
-def _observed(batch: Batch, correct: int, said: Answers) -> dict[str, Any]:
+def _observed(batch: Batch, said: Said) -> dict[str, Any]:
     """Return the figures of a batch for the history."""
-    seen: dict[str, Any] = {"rows": batch.rows, "correct": correct, "dead": len(batch.dead), "points": None}
-    seen["scored"] = said.labels is not None
+    seen: dict[str, Any] = {"rows": batch.rows, "correct": 0, "scored": 0, "dead": len(batch.dead), "points": None}
     if batch.y is not None and batch.rows:
         labels, codes = np.unique(batch.y, return_inverse=True)
         names = labels.tolist()
-        counts = np.bincount(codes, minlength=len(names)).tolist()
-        seen["class_rows"] = dict(zip(names, counts, strict=True))
-        if said.labels is not None:
-            right = np.bincount(codes[said.labels == batch.y], minlength=len(names)).tolist()
-            seen["class_correct"] = dict(zip(names, right, strict=True))
+
+        def count(some: np.ndarray) -> dict[Any, int]:
+            return dict(zip(names, np.bincount(codes[some], minlength=len(names)).tolist(), strict=True))
+
+        right = said.predicted == batch.y
+        seen["scored"], seen["correct"] = int(np.count_nonzero(said.scored)), int(np.count_nonzero(right))
+        seen["class_rows"] = count(np.ones(batch.rows, dtype=bool))
+        seen["class_scored"], seen["class_correct"] = count(said.scored), count(right)
         if said.points is not None:
-            seen["points"] = said.points, batch.y, said.labels
+            seen["points"] = said.points, batch.y, said.predicted
     return seen

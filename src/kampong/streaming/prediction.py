@@ -9,20 +9,10 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong.statistics.scatter import WIDEST
-
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
+    from kampong.streaming.schedule import Schedule
     from kampong.subspace.predictor import Predictor
-
-PACES = {
-    (True, False): (64, 0.25, 16_384),
-    (True, True): (64, 3.0, 500_000),
-    (False, False): (1024, 3.0, 100_000),
-    (False, True): (2048, 7.0, 2_000_000),
-}
-"""By whether a scatter fits and whether a parameter is chosen: rows of the first predictor, by what part they must have
-grown for the next, and the most rows between two."""
 
 
 class Answers(NamedTuple):
@@ -30,6 +20,46 @@ class Answers(NamedTuple):
 
     points: Float | None = None
     labels: np.ndarray | None = None
+
+
+class Said(NamedTuple):
+    """What was said of all rows of a batch: which were predicted, as what (None where not), and where they lie."""
+
+    scored: np.ndarray
+    predicted: np.ndarray
+    points: Float | None
+
+    @classmethod
+    def nothing(cls, rows: int) -> Said:
+        """Return what is said of rows before anything can be."""
+        return cls(np.zeros(rows, dtype=bool), np.full(rows, None, dtype=object), None)
+
+
+def together(parts: list[tuple[int, Answers]]) -> Said:
+    """Return the answers of consecutive pieces as those of one batch.
+
+    Parameters
+    ----------
+    parts : list of pairs of int and Answers
+        The rows of each piece, and what was said of them.
+
+    Returns
+    -------
+    Said
+        Coordinates are those along as many directions as the last piece had; rows that had another number are NaN.
+    """
+    said = Said.nothing(sum(rows for rows, _ in parts))
+    width = 0 if parts[-1][1].points is None else parts[-1][1].points.shape[1]
+    points = np.full((len(said.scored), width), np.nan)
+    start = 0
+    for rows, part in parts:
+        if part.labels is not None:
+            said.scored[start : start + rows] = True
+            said.predicted[start : start + rows] = part.labels
+        if part.points is not None and part.points.shape[1] == width:
+            points[start : start + rows] = part.points
+        start += rows
+    return said._replace(points=points if width else None)
 
 
 def answer(model: Any, predictor: Predictor | None, X: Rows) -> Answers:
@@ -78,6 +108,11 @@ def known_classes(model: Any) -> list[Any] | None:
         return None
 
 
+def classes_present(model: Any) -> set[Any]:
+    """Return the classes that have weight in the model."""
+    return set(model.classes_[model.class_counts_ > 0].tolist())
+
+
 def eigenvalues_of(model: Any, predictor: Predictor | None) -> list[float]:
     """Return what each direction adds to the criterion, where there are directions."""
     if predictor is not None:
@@ -103,22 +138,29 @@ def learn_batch(model: Any, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -
         model.partial_fit(X, y)
 
 
-def is_due(model: Any, predictor: Predictor | None, rows: int) -> bool:
-    """Tell whether the predictor should be renewed: when the rows have grown by a part at first, then at a fixed pace.
+def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
+    """Return what predicts after so many rows: anew where the schedule says so, or where classes are new.
 
-    The pace keeps solving cheaper than learning. A parameter that is chosen by the data ("auto") costs a
-    cross-validation on a sample, and rows past the width of a scatter cost products with the sample: both are renewed
-    less often. It depends on rows alone, so a resumed run predicts the same.
+    Parameters
+    ----------
+    model : estimator
+        The model of the stream.
+    predictor : Predictor or None
+        What predicted so far.
+    schedule : Schedule
+        When what is done.
+    rows : int
+        Rows learnt.
+
+    Returns
+    -------
+    Predictor or None
+        None while fewer than two classes are known. Between two choices parameter and head are kept.
     """
-    if not hasattr(model, "freeze"):
-        return False
-    width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
-    parameters = model.get_params()
-    chosen = any(parameters.get(name) == "auto" for name in ("ridge", "epsilon", "a", "parameter"))
-    narrow = width <= WIDEST
-    first, growth, pace = PACES[narrow, chosen]
-    before = 0 if predictor is None else predictor.n_rows
-    pace = max(pace, 4.0 * width) if narrow else pace
-    if model.half_life is not None:
-        pace = min(pace, max(model.half_life / 4, first))
-    return bool(rows - before >= min(max(before * growth, first, width / 8 if narrow else 0), pace))
+    due = rows % schedule.interval(rows) == 0 or schedule.chooses(rows)
+    if not due and (predictor is None or schedule.least == 1):
+        due = predictor is None or len(model.classes_) > len(predictor.classes)
+    if not due:
+        return predictor
+    found: Predictor | None = model.freeze(keep=None if schedule.chooses(rows) else predictor)
+    return found or predictor

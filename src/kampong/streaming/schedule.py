@@ -1,0 +1,106 @@
+"""When a stream's predictor is renewed: row numbers alone decide, so that a resumed run predicts the same bits.
+
+Choosing a parameter and a head costs a trial of many; solving with the choice kept costs one solve. So the choice is
+made when the rows have doubled (eightfold, once the sample that judges it is full), and the solve comes again after a
+fixed part of the rows so far. How small that part may be follows from the width alone: so solving stays a bounded share
+of the work, and no clock is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kampong.statistics.scatter import WIDEST
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FULL = 2**14
+"""Rows from which on the sample that judges a choice does not grow."""
+
+NARROW = 128
+"""Up to this width a solve is quick enough to come after every row at first, and after every row of a new class."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The row numbers at which a predictor is renewed.
+
+    Attributes
+    ----------
+    least : int
+        The fewest rows between two renewals, a power of two.
+    parts : int
+        How many renewals come while the rows double, a power of two.
+    most : int
+        The most rows between two renewals where rows are forgotten, a power of two; 0 for no limit.
+    growth : int
+        By what factor the rows grow from one choice to the next, until the sample is full.
+    """
+
+    least: int
+    parts: int
+    most: int
+    growth: int
+
+    @classmethod
+    def of(cls, model: Any) -> Schedule:
+        """Return the schedule of a model that has learnt a row."""
+        width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
+        if width > WIDEST:
+            least, parts, growth = 64, 8, 4
+        elif width > NARROW:
+            least, parts, growth = power_of_two(width // 8), 16, 2
+        else:
+            least, parts, growth = 1, 32, 2
+        half_life = getattr(model, "half_life", None)
+        most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
+        return cls(least, parts, most and max(most, least), growth)
+
+    def interval(self, rows: int) -> int:
+        """Return the rows between two renewals when so many have been learnt; a power of two."""
+        pace = max(self.least, power_of_two(rows) // self.parts)
+        return min(pace, self.most) if self.most else pace
+
+    def next_after(self, rows: int) -> int:
+        """Return the next row number at which the predictor is renewed."""
+        pace = self.interval(rows)
+        return (rows // pace + 1) * pace
+
+    def chooses(self, rows: int) -> bool:
+        """Tell whether parameter and head are chosen anew at this row number."""
+        if rows < 16 or rows & (rows - 1):
+            return False
+        doublings = rows.bit_length() - 1
+        step = 3 if rows > FULL else 1 if self.growth == 2 else 2
+        return (doublings - (FULL.bit_length() - 1)) % step == 0
+
+    def piece(self, rows: int, labels: np.ndarray, known: set[Any]) -> int:
+        """Return how many of the next rows are predicted together, before any of them is learnt.
+
+        Parameters
+        ----------
+        rows : int
+            Rows learnt so far.
+        labels : array
+            The labels of the rows that wait.
+        known : set
+            The classes learnt so far.
+
+        Returns
+        -------
+        int
+            At least 1. A piece ends where the predictor is renewed, and with the first row of a new class.
+        """
+        stop = min(len(labels), self.next_after(rows) - rows)
+        if self.least == 1 or len(known) < 2:
+            for place, label in enumerate(labels[:stop].tolist()):
+                if label not in known:
+                    return place + 1
+        return stop
+
+
+def power_of_two(number: int) -> int:
+    """Return the largest power of two up to a number, 1 at the least."""
+    return 1 << max(int(number).bit_length() - 1, 0)
