@@ -27,7 +27,7 @@ BATCH = 10_000
 
 def main(shrink: int = 1) -> None:
     """Print the tables; a large `shrink` takes generated text in place of the real one, and no slow peer."""
-    X, y, fine, name = _text(shrink)
+    X, y, fine, name = text_rows(shrink)
     order = np.random.default_rng(0).permutation(X.shape[0])
     cut = int(0.8 * len(order))
     train, test = np.sort(order[:cut]), np.sort(order[cut:])
@@ -110,7 +110,7 @@ def _flat(shrink: int) -> None:
         )
 
 
-def _text(shrink: int) -> tuple[Any, np.ndarray, np.ndarray, str]:
+def text_rows(shrink: int) -> tuple[Any, np.ndarray, np.ndarray, str]:
     folder = data_folder()
     if shrink == 1 and (folder / "arxiv_bow.npz").exists():
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)

@@ -37,6 +37,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("smo", 4, "MaxMinOver"),
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
+        ("gate", 100, "the pass alone"),
         ("crossings", 10, "KernelFisherDiscriminant.partial_fit"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),

@@ -128,7 +128,7 @@ def test_sparse_matrices_with_duplicate_or_unsorted_entries_mean_what_they_say(k
 def test_a_broken_sparse_matrix_is_refused():
     X = sparse.csr_array(np.eye(3))
     X.indices = np.array([0, 1, 7], dtype=np.int32)
-    with pytest.raises(ValueError, match=r"broken sparse matrix: it has column indices outside 0 … 2"):
+    with pytest.raises(ValueError, match=r"broken sparse matrix: it has indices from 0 to 7, outside 0 … 2"):
         ClassMeans(3).update(X, [0, 1, 0])
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from kampong.checkpoint.contents import to_lines
 from kampong.checkpoint.file import CheckpointError
+from kampong.data.gate import admit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -173,7 +174,7 @@ def _kind(label: object) -> str:
 
 def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, Integer, list[Label]]:
     """Check a one-dimensional target and number its labels; the index is unchanged."""
-    y = np.asarray(y)
+    y = np.asarray(admit(y, "y"))
     if y.shape != (n_rows,):
         raise ValueError(
             f"y has shape {y.shape}, but X has {n_rows} rows: y needs one label a row, or an indicator matrix "
@@ -195,7 +196,7 @@ def is_indicator(y: Any) -> bool:
 
 def check_indicator(y: Any, n_rows: int) -> sparse.csr_array:
     """Check a binary indicator matrix, dense or sparse, and return it as CSR without stored zeros."""
-    matrix = sparse.csr_array(y)
+    matrix = sparse.csr_array(admit(y, "y"))
     if matrix.shape[0] != n_rows:
         raise ValueError(f"y has {matrix.shape[0]} rows, but X has {n_rows}.")
     matrix.sum_duplicates()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import numbers
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from kampong.data.gate import admit
 from kampong.data.labels import is_indicator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kampong._runtime.compute import Float, Rows
     from kampong.checkpoint.contents import Contents
@@ -31,7 +33,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
     if isinstance(sample_weight, numbers.Real):
         weights = np.full(n_rows, float(sample_weight))
     else:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        given = np.asarray(admit(sample_weight, "sample_weight"))
+        if given.dtype.kind not in "biufO":
+            raise ValueError(f"sample_weight has dtype {given.dtype}; weights are real numbers, one a row.")
+        with _in_range("sample_weight"):
+            weights = given.astype(np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_rows} rows: give one weight a row.")
     if not np.isfinite(weights).all():
@@ -46,16 +52,28 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
 
 def check_rows(X: Any, n_features: int) -> Rows:
     """Return X as a dense float array or a CSR matrix of the expected width; NaN and infinity are checked later."""
-    rows: Any = X
-    rows = rows.tocsr() if sparse.issparse(X) else np.asarray(rows)
+    rows: Any = admit(X)
+    rows = rows if sparse.issparse(rows) else np.asarray(rows)
+    if rows.dtype.kind == "c":
+        raise ValueError(f"X has dtype {rows.dtype}; complex numbers are not supported. Give real features.")
     if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float64)
+        with _in_range("X"):
+            rows = rows.astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X has {rows.ndim} dimension(s); it needs 2. Use X.reshape(1, -1) for a single row.")
     if rows.shape[1] != n_features:
         raise ValueError(f"X has {rows.shape[1]} features, but {n_features} features are expected.")
     checked: Rows = rows
     return checked
+
+
+@contextmanager
+def _in_range(name: str) -> Iterator[None]:
+    """Say what holds a whole number that no float can."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"{name} holds a number past the range of floats ({error}).") from None
 
 
 def check_finite(X: Rows, name: str) -> None:
@@ -71,6 +89,21 @@ def raise_not_finite(X: Rows, name: str) -> None:
         f"{name}: the squares of X overflow (largest magnitude {largest:.3g}, which must stay below about 1e150). "
         "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
     )
+
+
+def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
+    """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
+    given = (admit(X), *(admit(labels, "y") for labels in y))
+    with _in_range(f"{type(estimator).__name__}: X"):
+        found = validate_data(estimator, *given, accept_sparse="csr", dtype=[np.float64, np.float32], **asked)
+    return (admit(found[0]), found[1]) if y else admit(found)
+
+
+def check_points(X: Any) -> Float:
+    """Return coordinates as a dense float array of two axes."""
+    with _in_range("X"):
+        points: Float = check_array(admit(X), dtype=[np.float64, np.float32])
+    return points
 
 
 def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
@@ -95,16 +128,7 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
     if isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, tuple, np.ndarray)):
         y = np.asarray(y)
     indicator = is_indicator(y)
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        multi_output=indicator,
-    )
+    X, y = validated(estimator, X, y, reset=reset, ensure_all_finite=False, multi_output=indicator)
     if not indicator:
         y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "iub":  # integers are classes; to count them costs more than to learn them
@@ -114,9 +138,7 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
 
 def validate_rows(estimator: Any, X: Any) -> Rows:
     """Validate rows to transform or predict."""
-    rows: Rows = validate_data(
-        estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=True
-    )
+    rows: Rows = validated(estimator, X, reset=False)
     return rows
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport, FitWatcher
 from kampong._runtime.compute import block_rows
+from kampong.data.gate import admit
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
@@ -232,7 +233,11 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         name, given = type(self).__name__, self.landmarks
         if not _is_plain(given):
             landmarks: Rows = check_array(
-                given, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=name, input_name="landmarks"
+                admit(given, "landmarks"),
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                estimator=name,
+                input_name="landmarks",
             )
             if landmarks.shape[1] != X.shape[1]:
                 raise ValueError(

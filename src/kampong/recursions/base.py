@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import fix_signs, project
 from kampong.checkpoint import Savable
-from kampong.data.rows import check_number, raise_not_finite, validate_rows
+from kampong.data.rows import check_number, check_points, raise_not_finite, validate_rows
 from kampong.recursions.snapshot import FIRST, orthonormal
 from kampong.recursions.state import RecursionState
 from kampong.recursions.steps import DISTANCE, PRINCIPAL
@@ -90,7 +90,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             The points through the mean, in the span of the directions, that have these coordinates.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
+        X = check_points(X)
         p = len(self.components_)
         if X.shape[1] != p:
             raise ValueError(f"{type(self).__name__}.inverse_transform: X has {X.shape[1]} columns, expected {p}.")
@@ -290,15 +290,8 @@ def _single_steps(name: str, X: Rows, codes: Integer, weights: Float) -> tuple[R
 
 
 def finite_rows(X: Rows, name: str) -> Rows:
-    """Return rows that the compiled steps can take: finite squares, valid and canonical where sparse."""
-    if not isinstance(X, np.ndarray):
-        X.check_format(full_check=True)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        values = X.data
-    else:
-        values = X.ravel()
+    """Return rows whose squares are finite, as the compiled steps need them."""
+    values = X.ravel() if isinstance(X, np.ndarray) else X.data
     with np.errstate(over="ignore"):
         total = float(np.vdot(values, values)) if values.dtype == np.float64 else float(np.abs(values).sum())
     if not np.isfinite(total):

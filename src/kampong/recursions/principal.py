@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from kampong.checkpoint import savable
+from kampong.data.rows import validated
 from kampong.recursions.base import Recursion, finite_rows
 from kampong.recursions.steps import PRINCIPAL
 
@@ -117,9 +117,7 @@ class CandidCovarianceFreePCA(Recursion):
         return self._learn(X, reset=not hasattr(self, "_states"))
 
     def _learn(self, X: Any, *, reset: bool) -> Self:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
+        X = validated(self, X, reset=reset, ensure_all_finite=False)
         rows = finite_rows(X, type(self).__name__)
         if reset:
             self._start(X.shape[1], PRINCIPAL, (0.0,), 0.0)

@@ -15,14 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._runtime.compute import compiled
 from kampong.checkpoint import Savable, savable
 from kampong.checkpoint.contents import digest_of
+from kampong.data.gate import admit
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.rows import check_weights, validate_batch
 from kampong.statistics.receipt import Receipt
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
 
@@ -241,6 +240,38 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return digest_of(self._to_state() or {})
 
+    def transform(self, X: Any) -> Any:
+        """Return the columns that are kept.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array or sparse matrix of shape (n_samples, n_selected_features)
+            Some of their columns, as they are.
+        """
+        parent: Any = super()  # it has no types
+        return parent.transform(admit(X))
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return rows of the original width, with zeros in the columns that were left out.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_selected_features)
+            Rows as `transform` returns them.
+
+        Returns
+        -------
+        array or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        """
+        parent: Any = super()
+        return parent.inverse_transform(admit(X))
+
     @property
     def scores_(self) -> Float:
         """The information gain of each column, in nats."""
@@ -305,8 +336,6 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
             raise ValueError(
                 f"InformationGain: y has shape {y.shape}, but a row has one label here. Fit one selector a label."
             )
-        if not isinstance(X, np.ndarray):
-            X = _canonical(X)
         assert_all_finite(X, estimator_name="InformationGain", input_name="X")
         weights = check_weights(sample_weight, X.shape[0])
         index = LabelIndex() if reset else self._index.copy()
@@ -421,15 +450,6 @@ def information_gain(presence: Float, counts: Float) -> Float:
             gain += xlogy(joint, np.divide(joint, expected, out=np.ones_like(joint), where=expected > 0))
     result: Float = np.maximum(gain / total, 0.0)
     return result
-
-
-def _canonical(X: csr_array) -> csr_array:
-    """Return a valid CSR matrix without repeated entries; the caller's matrix stays as it is."""
-    X.check_format(full_check=True)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
 
 
 @compiled

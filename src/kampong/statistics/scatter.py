@@ -9,7 +9,7 @@ from scipy import linalg
 
 from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
-from kampong.statistics.batch import as_canonical, shift_far_columns
+from kampong.statistics.batch import shift_far_columns
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.removal import part_scatter
 
@@ -139,7 +139,7 @@ class ClassScatter(ClassMeans):
         if isinstance(X, np.ndarray):
             self._spread_dense(X, members, batch.means)
             return
-        matrix, shift = shift_far_columns(as_canonical(X), members, batch)
+        matrix, shift = shift_far_columns(X, members, batch)
         if matrix.nnz > DENSE_SHARE * matrix.shape[0] * matrix.shape[1]:
             self._spread_dense(X, members, batch.means)
             return

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import with_callbacks
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
-from kampong.data.rows import check_choice, check_number, check_weights, validate_batch, validate_rows
+from kampong.data.rows import check_choice, check_number, check_points, check_weights, validate_batch, validate_rows
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows, PastRows
@@ -309,7 +309,7 @@ class DiscriminantSubspace(
             The nearest points to the original rows within the subspace through the mean, in the least-squares sense.
         """
         known = self._read()
-        X = check_array(X, dtype=[np.float64, np.float32])
+        X = check_points(X)
         p = len(known.components)
         if X.shape[1] != p:
             raise ValueError(f"{type(self).__name__}.inverse_transform: X has {X.shape[1]} columns, expected {p}.")

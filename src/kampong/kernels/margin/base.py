@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport
 from kampong.checkpoint import Savable
 from kampong.data.labels import labels_from, labels_state
-from kampong.data.rows import check_number, rows_from, rows_state, validate_rows
+from kampong.data.rows import check_number, rows_from, rows_state, validate_rows, validated
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
 
@@ -104,9 +104,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         value = self.max_iter
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
             raise ValueError(f"{name}: max_iter must be a whole number ≥ 1, got {value!r}.")
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=1
-        )
+        X, y = validated(self, X, y, reset=reset, ensure_min_samples=1)
         check_classification_targets(y)
         if isinstance(self.kernel, str) and self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(

@@ -1,0 +1,1 @@
+"""Attackers of the library, kept: broken matrices, odd arrays, lying model files, damaged sources."""

@@ -1,0 +1,30 @@
+"""A short run of the attackers in `fuzz`; `make fuzz` runs them for an hour."""
+
+import sys
+
+import pytest
+
+from fuzz import arrays, sparse_rows, subjects
+from fuzz.children import campaign
+
+if sys.platform != "linux":
+    pytest.skip("the attackers fork, and read peaks from /proc", allow_module_level=True)
+
+
+def test_no_estimator_is_left_out():
+    assert subjects.left_out() == set()
+
+
+def test_broken_matrices_are_refused():
+    for name in subjects.ESTIMATORS:
+        subjects.fitted(name)
+    outcome = campaign(sparse_rows.attempt, range(300))
+    assert outcome.findings == {}
+    assert outcome.counts["refused"] > 200
+
+
+def test_odd_arrays_are_right_or_refused():
+    cheap = {"InterClassScatter", "ClassMeans", "InformationGain", "MarginSubspace"}
+    seeds = [i for i, (name, method, kind) in enumerate(arrays.CASES) if name in cheap or kind == "masked"]
+    for seed in seeds:  # in this process: a child would be charged for what is compiled
+        assert arrays.attempt(seed) in ("right", "refused")
