@@ -67,6 +67,8 @@ def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int
     check_mergeable(model)
     result = _blank(model)
     if hasattr(result, "random_state"):
+        if isinstance(result, KernelSubspace):
+            result._features_seed = result.random_state  # Fourier features are the same for all parts
         result.random_state = part_seed(result.random_state, number)
     for X, y, *rest in parts:
         if X.shape[0]:
@@ -164,8 +166,8 @@ def fit_landmarks(model: Kernel, X: Any, y: Any, sample_weight: Any = None) -> K
         raise ValueError(f"fit_landmarks: the {X.shape[0]} rows have no weight. Give at least one row a weight.")
     result._start(X.shape[1], None)
     basis = result._placed(X, y, weights).basis
-    assert isinstance(basis, LandmarkBasis)
-    if basis.kernel.varying is not None:  # a column that is constant in the sample may vary in other parts
+    # A column that is constant in the sample may vary in other parts.
+    if isinstance(basis, LandmarkBasis) and basis.kernel.varying is not None:
         basis = LandmarkBasis(replace(basis.kernel, varying=None), basis.landmarks)
     result._statistics = KernelScatter(basis)
     return result

@@ -52,13 +52,16 @@ class KernelFisherDiscriminant(KernelSubspace):
         The ridge ρ ≥ 0 as a part of tr S_w, so that it has no unit. "auto" is (m/n)²/n for m landmarks and
         rows of weight n, 1/n if there are no more rows than landmarks, and at least 1e-7. With enough landmarks to fit
         every row a ridge is needed; with more rows it becomes smaller.
-    landmarks : "auto", int or array-like of shape (m, n_features)
+    landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch.
-    placement : {"auto", "rows", "centres"}
+        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
+        models with the same seed merge though neither saw the other's rows.
+    placement : {"auto", "rows", "centres", "fourier"}
         "rows" draws rows, equally many of each class. "centres" draws rows in proportion to what a first model on a
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
-        nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows".
+        nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
+        `landmarks` the number of Fourier features.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors ("auto"), or the nearest class mean.
@@ -213,13 +216,16 @@ class KernelMarginSubspace(KernelSubspace):
         The degree of the polynomial kernel.
     coef0 : float
         The constant of the polynomial and sigmoid kernels.
-    landmarks : "auto", int or array-like of shape (m, n_features)
+    landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch.
-    placement : {"auto", "rows", "centres"}
+        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
+        models with the same seed merge though neither saw the other's rows.
+    placement : {"auto", "rows", "centres", "fourier"}
         "rows" draws rows, equally many of each class. "centres" draws rows in proportion to what a first model on a
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
-        nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows".
+        nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
+        `landmarks` the number of Fourier features.
     head : {"auto", "gaussian", "nearest_mean"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ, ρ the
         automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"), or the nearest class mean.

@@ -15,7 +15,7 @@ from scipy import linalg, sparse
 from kampong._runtime.compute import blocks, one_blas_thread, run, split
 from kampong.checkpoint.contents import LARGEST_WIDTH
 from kampong.data.rows import rows_from, rows_state
-from kampong.kernels.functions import TILE_BYTES, Kernel
+from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores
 from kampong.statistics.kernel_scatter import VALUES_BYTES
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
@@ -108,6 +108,10 @@ class LandmarkBasis:
             run(tile, tasks)
         return out
 
+    def scores(self, X: Rows, columns: Float) -> Float:
+        """Return the kernel values of rows times a few columns, without holding all values."""
+        return kernel_scores(self.kernel, X, self.points(X.dtype), columns)
+
     def coordinates(self, values: Float) -> Float:
         """Return the coordinates L⁻¹k in the orthonormal basis, for values k in the rows of an array."""
         solved: Float = linalg.solve_triangular(self.root, values.T, lower=True, check_finite=False)
@@ -135,6 +139,8 @@ class LandmarkBasis:
 
     def same_as(self, other: Any) -> bool:
         """Tell whether both map every row to the same values."""
+        if not isinstance(other, LandmarkBasis):
+            return False
         mine, theirs = self.kernel, other.kernel
         if (mine.name, mine.gamma, mine.degree, mine.coef0) != (theirs.name, theirs.gamma, theirs.degree, theirs.coef0):
             return False

@@ -18,7 +18,8 @@ from kampong._runtime.compute import block_rows
 from kampong.data.gate import admit
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
-from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
+from kampong.kernels.fourier import FourierBasis
+from kampong.kernels.functions import Kernel, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
@@ -52,15 +53,15 @@ class KernelPredictor(Predictor):
     ----------
     coefficients : array of shape (p, m)
         The directions as combinations of landmarks.
-    basis : LandmarkBasis
+    basis : LandmarkBasis or FourierBasis
         The landmarks.
     """
 
     coefficients: Float
-    basis: LandmarkBasis
+    basis: LandmarkBasis | FourierBasis
 
     @classmethod
-    def around(cls, predictor: Predictor, basis: LandmarkBasis) -> Self:
+    def around(cls, predictor: Predictor, basis: LandmarkBasis | FourierBasis) -> Self:
         """Return a predictor in the basis of the landmarks as one that takes rows."""
         values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}
         return cls(**values, coefficients=basis.coefficients(predictor.components), basis=basis)
@@ -68,12 +69,12 @@ class KernelPredictor(Predictor):
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows, in their dtype."""
         columns = np.ascontiguousarray(self.coefficients.T)
-        values = kernel_scores(self.basis.kernel, X, self.basis.points(X.dtype), columns)
+        values = self.basis.scores(X, columns)
         values -= self.mean @ self.components.T
         return values.astype(X.dtype, copy=False)
 
     @classmethod
-    def from_state_on(cls, contents: Contents, basis: LandmarkBasis) -> Self:
+    def from_state_on(cls, contents: Contents, basis: LandmarkBasis | FourierBasis) -> Self:
         """Return the predictor that `to_state` wrote, for the given landmarks."""
         return cls.around(Predictor.from_state(contents, basis.rank), basis)
 
@@ -94,6 +95,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     decay: Any = 1.0
     half_life: Any = None
     _space = "directions of the landmarks' span"
+    _features_seed: int | None = None  # where Fourier features and samples must not share a seed
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.
@@ -140,7 +142,18 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     @property
     def landmarks_(self) -> Rows:
         """The landmarks that were kept."""
-        return self._basis().landmarks
+        basis = self._basis()
+        if isinstance(basis, FourierBasis):
+            raise AttributeError(f"{type(self).__name__} with Fourier features has no landmarks_: see frequencies_.")
+        return basis.landmarks
+
+    @property
+    def frequencies_(self) -> Float:
+        """The frequencies of the Fourier features, one a row."""
+        basis = self._basis()
+        if isinstance(basis, LandmarkBasis):
+            raise AttributeError(f"{type(self).__name__} with landmarks has no frequencies_: see landmarks_.")
+        return basis.frequencies
 
     @property
     def gamma_(self) -> float:
@@ -160,7 +173,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         check_choice(name, "head", self.head, ("auto", *HEADS))
         check_priors(name, self.priors)
         check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
-        check_choice(name, "placement", self.placement, ("auto", "rows", "centres"))
+        check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -228,7 +241,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
         return KernelScatter(self._place(*first))
 
-    def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis:
+    def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis | FourierBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
         name, given = type(self).__name__, self.landmarks
         if not _is_plain(given):
@@ -248,20 +261,33 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
             return LandmarkBasis(self._kernel(landmarks, np.ones(landmarks.shape[0])), landmarks)
         n, most = X.shape[0], most_landmarks(float(self.memory_bytes), X.shape[1])
         if isinstance(given, str):
-            check_choice(name, "landmarks", given, ("auto",))
-            m = min(n, MOST_BY_DEFAULT, max(most, 1))
+            check_choice(name, "landmarks", given, ("auto", "fourier"))
+            m = min(MOST_BY_DEFAULT, max(most, 1)) if self._is_fourier() else min(n, MOST_BY_DEFAULT, max(most, 1))
         else:
             if isinstance(given, bool) or not isinstance(given, numbers.Integral) or given < 1:
-                raise ValueError(f"{name}: landmarks must be 'auto', a whole number ≥ 1 or rows, got {given!r}.")
+                raise ValueError(
+                    f"{name}: landmarks must be 'auto', 'fourier', a whole number ≥ 1 or rows, got {given!r}."
+                )
             m = int(given)
-            if m > n:
+            if m > n and not self._is_fourier():
                 raise ValueError(
                     f"{name}: landmarks={m}, but they are placed with the first rows, and there are {n} of positive "
                     "weight. Ask for fewer, begin with a larger batch, or pass the landmarks as an array."
                 )
         self._check_memory(m, X.shape[1])
         kernel = self._kernel(X, weights)
+        if self._is_fourier():
+            seed = self.random_state if self._features_seed is None else self._features_seed
+            try:
+                return FourierBasis(replace(kernel, varying=None), X.shape[1], m, seed)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
         return LandmarkBasis(kernel, self._settle(kernel, X, y, weights, m))
+
+    def _is_fourier(self) -> bool:
+        """Tell whether Fourier features stand in the place of landmarks."""
+        named = isinstance(self.landmarks, str) and self.landmarks == "fourier"
+        return named or (self.placement == "fourier" and _is_plain(self.landmarks))
 
     def _check_memory(self, m: int, n_features: int) -> None:
         needed, most = bytes_needed(m, n_features), most_landmarks(float(self.memory_bytes), n_features)
@@ -327,12 +353,14 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         statistics = getattr(self, "_statistics", None)
         if not isinstance(statistics, KernelScatter):
             return None
-        assert isinstance(statistics.basis, LandmarkBasis)
+        assert isinstance(statistics.basis, LandmarkBasis | FourierBasis)
         state = {"basis": statistics.basis.to_state(), "statistics": statistics.to_state()}
         return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
-        basis = LandmarkBasis.from_state(contents.part("basis"), self.n_features_in_)
+        part = contents.part("basis")
+        kind = FourierBasis if "n_fourier" in part else LandmarkBasis
+        basis = kind.from_state(part, self.n_features_in_)
         plain = ClassScatter.from_state(contents.part("statistics"), basis.rank)
         self._statistics, self._said = KernelScatter.around(basis, plain), False
         self._read_back(contents)
@@ -341,12 +369,12 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         return KernelPredictor.from_state_on(contents, self._basis())
 
     def _what_stays(self) -> tuple[str, ...]:
-        return (LANDMARKS,) if _is_plain(self.landmarks) else ()
+        return (LANDMARKS,) if _is_plain(self.landmarks) and not self._is_fourier() else ()
 
-    def _basis(self) -> LandmarkBasis:
+    def _basis(self) -> LandmarkBasis | FourierBasis:
         check_is_fitted(self)
         assert isinstance(self._statistics, KernelScatter)
-        assert isinstance(self._statistics.basis, LandmarkBasis)
+        assert isinstance(self._statistics.basis, LandmarkBasis | FourierBasis)
         return self._statistics.basis
 
 
