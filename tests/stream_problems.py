@@ -15,7 +15,7 @@ def write_points(path, rows=1500, *, seed=0, bad=0.0, integers=False):
     X = np.round(rng.normal(size=(rows, 4)) + 2 * np.eye(3, 4)[y], 3)
     good = [",".join([*map(str, x), str(c) if integers else "abc"[c]]) for x, c in zip(X.tolist(), y, strict=True)]
     lines, spoilt = [], []
-    broken = ["1,2,3", "1,x,3,4,a", "1,2,3,4,5,a", ",1,2,3,a", "nan,1,2,3,b", '1,2,3,4,"a', "1,2,3,4,"]
+    broken = ["1,2,3", "1,x,3,4,a", "1,2,3,4,5,a", "inf,1,2,3,a", "1e101,1,2,3,b", '1,2,3,4,"a', "1,2,3,4,"]
     for line in good:
         if rng.random() < bad:
             spoilt.append(broken[len(spoilt) % len(broken)])

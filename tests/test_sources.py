@@ -195,7 +195,7 @@ def test_bad_csv_lines_say_why_and_no_good_one_is_lost(tmp_path):
     for bad in [*([text] for text in BAD_CSV), list(BAD_CSV)]:  # each alone, and all in one block
         lines = ["x,y,kind", good[0], *bad, "", good[1], *good[2:]]
         (tmp_path / "a.csv").write_bytes("\n".join(lines).encode())
-        rows, labels, dead, records = read(tmp_path / "a.csv", label="kind")
+        rows, labels, dead, records = read(tmp_path / "a.csv", label="kind", missing="dead")
         np.testing.assert_array_equal(rows, [[1, 2], [3, 0.45], [5, 0.5], [6, 7]])
         assert labels.tolist() == ["a", "b", "a", "b"]
         assert records == 4 + len(bad)
@@ -267,7 +267,7 @@ BAD_JSON = {
 def test_bad_json_lines_say_why(tmp_path):
     good = ['{"x": 1, "y": 2.5, "k": "a"}', '{"k": "b", "y": true, "x": -3}'] * 9
     (tmp_path / "a.jsonl").write_text("\n".join([*good, *BAD_JSON, ""]))
-    rows, labels, dead, records = read(tmp_path / "a.jsonl", label="k")
+    rows, labels, dead, records = read(tmp_path / "a.jsonl", label="k", missing="dead")
     np.testing.assert_array_equal(rows, [[1, 2.5], [-3, 1]] * 9)
     assert labels.tolist() == ["a", "b"] * 9
     assert records == 18 + len(BAD_JSON)
@@ -281,7 +281,7 @@ def test_bad_rows_of_a_table_are_dead_letters(tmp_path):
         {"x": [1.0, None, float("nan"), 4.0], "k": ["a", "b", "a", None], "flag": [True, False, True, True]}
     )
     pq.write_table(table, tmp_path / "a.parquet")
-    rows, labels, dead, records = read(tmp_path / "a.parquet", label="k")
+    rows, labels, dead, records = read(tmp_path / "a.parquet", label="k", missing="dead")
     np.testing.assert_array_equal(rows, [[1.0, 1.0]])
     assert (labels.tolist(), records, [letter.line for letter in dead]) == (["a"], 4, [2, 3, 4])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,9 @@ Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 
 bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be written; 130 and 143
 stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed.
 """
+
+FEW = 0.03
+"""A larger share of dead letters is said loudly."""
 
 app = typer.Typer(
     name="kampong",
@@ -33,7 +38,7 @@ FORMAT = typer.Option("--format")  # `main` lists the formats
 Format = Annotated[str, FORMAT]
 Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without one, columns are named 1, 2, …")]
 Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
-Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b. May be repeated.")]
 MaxFeatures = Annotated[int, typer.Option(help="The largest index of libsvm.", show_default=False)]
 ZeroBased = Annotated[bool, typer.Option("--zero-based", help="libsvm indices start at 0.")]
 MaxRecord = Annotated[int, typer.Option("--max-record-bytes", help="A longer line is a dead letter.")]
@@ -64,3 +69,15 @@ def say(quiet: bool, text: str) -> None:
     """Print a message on stderr."""
     if not quiet:
         print(text, file=sys.stderr)
+
+
+def tell_dead(quiet: bool, dead: int, records: int, letters: str) -> None:
+    """Say loudly on stderr that many records could not be used, and what the first of them says."""
+    if dead <= FEW * records:
+        return
+    where, first = "name a file with --dead-letters to see them", ""
+    if letters:
+        with Path(letters).open(encoding="utf-8") as file:
+            first = f" The first one: {json.loads(file.readline())['reason']}."
+        where = f"see {letters}"
+    say(quiet, f"WARNING: {dead:,} of {records:,} records ({dead / records:.0%}) could not be used; {where}.{first}")

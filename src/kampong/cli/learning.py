@@ -27,6 +27,7 @@ from kampong.cli.common import (
     app,
     say,
     stop_on_signals,
+    tell_dead,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ def learn(
     hash_width: Annotated[
         int, typer.Option(help="Columns for hashed words.", show_default="2^18, or 2^10 without text")
     ] = 0,
+    ngrams: Annotated[int, typer.Option(help="Hash runs of up to so many words of a text.")] = 1,
+    tfidf: Annotated[bool, typer.Option("--tfidf", help="Words that many records have count less.")] = False,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="A missing number becomes the mean so far: auto adds a column that says so where it is frequent, "
+            "mean does not; dead sets the record aside."
+        ),
+    ] = "auto",
     file_format: Format = "auto",
     header: Header = True,
     delimiter: Delimiter = "",
@@ -98,7 +108,7 @@ def learn(
     Each batch is predicted before it is learnt, so the accuracy shown is honest.
     """
     from kampong.streaming.learner import learn as run_stream
-    from kampong.streaming.options import checked, estimator, listed
+    from kampong.streaming.options import checked, estimator, listed, names
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.schema import Layout
     from kampong.streaming.sources import Source
@@ -110,10 +120,13 @@ def learn(
         format=file_format,
         header=header,
         delimiter=separator(delimiter),
-        text=tuple(text or ()),
-        category=tuple(category or ()),
-        drop=tuple(drop or ()),
+        text=names(text),
+        category=names(category),
+        drop=names(drop),
         hash_width=hash_width,
+        ngrams=ngrams,
+        tfidf=tfidf,
+        missing=missing,
         max_features=max_features,
         zero_based=zero_based,
         max_record_bytes=max_record_bytes,
@@ -126,7 +139,12 @@ def learn(
     page = _live_page(serve, host, port, token, quiet)
     watchers = _watchers(quiet or as_json, page)
 
+    told: list[Any] = []
+
     def watch(run: Run) -> None:
+        if not told and run.schema is not None:
+            told.append(run.schema)
+            say(quiet or as_json, run.schema.summary())
         for look in watchers:
             look(run)
 
@@ -235,6 +253,11 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
     say(quiet, f"{model}: {counters.rows:,} rows{score}{dead}; {state}.")
+    tell_dead(quiet, counters.dead, counters.records, letters)
+    if counters.filled:
+        say(quiet, f"{counters.filled:,} missing numbers were filled in with the means of their columns.")
+    if counters.unknown:
+        say(quiet, f"{counters.unknown:,} records had keys that are no columns; these keys were ignored.")
     remark = "" if run.predictor is None else run.predictor.remark
     if remark:
         say(quiet, f"Note: {remark}")

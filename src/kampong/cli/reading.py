@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kampong.cli.common import (
+    FEW,
     Delimiter,
     Drop,
     Format,
@@ -22,6 +23,7 @@ from kampong.cli.common import (
     app,
     say,
     stop_on_signals,
+    tell_dead,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def _apply_layout(
     zero_based: bool,
     max_record_bytes: int,
 ) -> Layout:
-    from kampong.streaming.options import checked
+    from kampong.streaming.options import checked, names
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.schema import Layout
 
@@ -101,7 +103,7 @@ def _apply_layout(
             format=file_format,
             header=header,
             delimiter=separator(delimiter),
-            drop=tuple(drop or ()),
+            drop=names(drop),
             max_features=max_features,
             zero_based=zero_based,
             max_record_bytes=max_record_bytes,
@@ -134,7 +136,8 @@ def _apply(
         probabilities=probabilities,
         stop=stop,
     )
-    if done.dead:
+    tell_dead(quiet, done.dead, done.records, dead_letters)
+    if 0 < done.dead <= FEW * done.records:
         where = f"see {dead_letters}" if dead_letters else "name a file with --dead-letters to see them"
         say(quiet, f"{done.dead:,} of {done.records:,} records could not be used; {where}.")
     if received:

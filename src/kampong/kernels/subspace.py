@@ -96,6 +96,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     half_life: Any = None
     _space = "directions of the landmarks' span"
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
+    columns_can_move = False
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.

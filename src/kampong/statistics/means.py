@@ -292,6 +292,30 @@ class ClassMeans:
         self._drop(np.array([code]))
         return self
 
+    def move_columns(self, places: Integer, n_features: int) -> Self:
+        """Move columns to other places, as if all rows so far had come with them there.
+
+        Parameters
+        ----------
+        places : array of int of shape (m,)
+            Where each of the first m columns goes, all different. Further columns must be zero in all rows so far: they
+            are left out.
+        n_features : int
+            The new width.
+
+        Returns
+        -------
+        ClassMeans
+            This object.
+        """
+        if len(np.unique(places)) < len(places) or (len(places) and not 0 <= places.min() <= places.max() < n_features):
+            raise ValueError(f"move_columns: the places must be different, and below the new width {n_features}.")
+        if self._means[:, len(places) :].any():
+            raise ValueError(f"move_columns: column {len(places)} or one after it is not zero; give it a place too.")
+        self._move(places, int(n_features))
+        self.n_features = int(n_features)
+        return self
+
     # To and from a checkpoint.
 
     def to_state(self) -> dict[str, Any]:
@@ -462,6 +486,12 @@ class ClassMeans:
     def _triangle(self) -> Float:
         return np.zeros((0, 0))
 
+    def _move(self, places: Integer, n_features: int) -> None:
+        """Move everything that has columns; `n_features` is still the width before."""
+        self._means = _moved(self._means, places, n_features)
+        if len(self._row_mean):
+            self._row_mean = _moved(self._row_mean[None, :], places, n_features)[0]
+
     def _absorb(self, batch: Summary) -> Float:
         """Join a summary to the state; return the rows whose squares the join adds to the scatter."""
         k = batch.classes
@@ -546,6 +576,13 @@ class ClassMeans:
         if weight > 0:
             self._row_weight += weight
             self._row_mean = self._row_mean + (mean - self._row_mean) * (weight / self._row_weight)
+
+
+def _moved(rows: Float, places: Integer, n_features: int) -> Float:
+    """Return rows with their first columns at other places, and zeros elsewhere."""
+    result: Float = np.zeros((len(rows), n_features))
+    result[:, places] = rows[:, : len(places)]
+    return result
 
 
 def check_factor(factor: float) -> None:

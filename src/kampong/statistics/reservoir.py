@@ -288,6 +288,22 @@ class ClassReservoir(ClassMeans):
             self._take(X, np.arange(len(keys)), drawn)
         self._cut(always=True)
 
+    def _move(self, places: Integer, n_features: int) -> None:
+        kept = self._cut()
+        if self._sparse:
+            rows = cast("sparse.csr_array", self._rows(kept))
+            indices = places[rows.indices].astype(np.dtype(np.int32 if n_features < 2**31 else np.int64))
+            moved = sparse.csr_array((rows.data, indices, rows.indptr), shape=(len(kept.keys), n_features))
+            moved.sort_indices()
+            self._kept = replace(kept, indices=moved.indices, data=moved.data)
+        elif self._sparse is not None:
+            dense = np.zeros((len(kept.keys), n_features), dtype=kept.data.dtype)
+            dense[:, places] = cast("Float", self._rows(kept))[:, : len(places)]
+            first = np.arange(len(dense), dtype=np.int64) * n_features
+            count = np.full(len(dense), n_features, dtype=np.int64)
+            self._kept = replace(kept, first=first, count=count, data=dense.ravel())
+        super()._move(places, n_features)
+
     def _settle(self, X: Rows) -> None:
         """Let rows decide the form and dtype of the sample, even rows that are not kept: batches must not matter."""
         if self._sparse is None:

@@ -126,6 +126,16 @@ class ClassScatter(ClassMeans):
         part_scatter(self._scatter, taken._scatter, joined, self._peak_diagonal)
         return joined, gone
 
+    def _move(self, places: Integer, n_features: int) -> None:
+        super()._move(places, n_features)
+        mirror(self._scatter)
+        scatter, m = np.zeros((n_features, n_features)), len(places)
+        scatter[np.ix_(places, places)] = self._scatter[:m, :m]
+        self._scatter = scatter
+        peak = np.zeros(n_features)
+        peak[places] = self._peak_diagonal[:m]
+        self._peak_diagonal = peak
+
     def _join(self, other: Any, joined: Float) -> None:
         self._scatter += other._scatter
         self._peak_diagonal += other._peak_diagonal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from kampong.streaming.memory import Memory
     from kampong.streaming.sources import Source, Stream
 
 
 @dataclass
 class Applied:
-    """How far it has come: records read, good ones written, dead letters."""
+    """How far it has come: records read, good ones written, dead letters, missing numbers filled in, unknown keys."""
 
     records: int = 0
     rows: int = 0
     dead: int = 0
+    filled: int = 0
+    unknown: int = 0
 
 
 def apply(
@@ -80,16 +83,20 @@ def apply(
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")
     if not hasattr(model, "transform" if what == "project" else "predict"):
         raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
+    if state is None:  # a model that no stream has learnt knows no means for what is missing
+        source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)
     with closing(stream), warnings.catch_warnings():
         warnings.simplefilter("ignore", CriterionWarning)  # said when the model was learnt
-        return _apply(stream, source, model, what, out, dead_letters, strict, probabilities, watch, stop)
+        memory = None if state is None else state.memory
+        return _apply(stream, source, model, memory, what, out, dead_letters, strict, probabilities, watch, stop)
 
 
 def _apply(
     stream: Stream,
     source: Source,
     model: Any,
+    memory: Memory | None,
     what: str,
     out: str,
     dead_letters: str,
@@ -98,9 +105,10 @@ def _apply(
     watch: Callable[[Applied], None] | None,
     stop: threading.Event | None,
 ) -> Applied:
-    if stream.schema.width != model.n_features_in_:
+    width = stream.schema.width if memory is None else memory.width
+    if width != model.n_features_in_:
         raise SourceError(
-            f"{source.path}: {stream.schema.width:,} features, where the model has {model.n_features_in_:,}. Name the "
+            f"{source.path}: {width:,} features, where the model has {model.n_features_in_:,}. Name the "
             "label with --label, and leave out other columns with --drop."
         )
     columns: tuple[str, ...] = ("row", "predicted", *(("probability",) if probabilities else ()))
@@ -114,10 +122,12 @@ def _apply(
                 raise RecordError(f"{source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}.")
             letters.add(batch.dead)
             if batch.rows:
+                batch = batch if memory is None else memory.apply(batch)
+                done.filled += batch.filled
                 values, points = _results(model, batch.X, what, probabilities)
                 output.add(done.records + batch.good + 1, values, points)
             done.records, done.rows = done.records + batch.records, done.rows + batch.rows
-            done.dead += len(batch.dead)
+            done.dead, done.unknown = done.dead + len(batch.dead), done.unknown + batch.unknown
             if watch is not None:
                 watch(done)
             if stop is not None and stop.is_set():

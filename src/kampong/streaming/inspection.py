@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from kampong.streaming.memory import Memory
     from kampong.streaming.schema import Schema
 
 SHOWN = 24
@@ -52,13 +53,32 @@ def describe(model_file: str) -> dict[str, Any]:
             "numbers": list(schema.numbers),
             "categories": list(schema.categories),
             "texts": list(schema.texts),
+            "dropped": [name for name in schema.columns if name not in schema.used],
+            "indicated": list(schema.indicated),
             "label": schema.label,
         }
+        found["words"] = _leading_words(model, state) if state.schema.texts and is_fitted(model) else []
         found["stream"] = {"finished": state.finished, "counters": state.counters.to_state()}
         if state.course is None:
             found["stream"]["merged"] = list(state.merged)
         else:
             found["stream"] |= {"source": state.course.source, "place": state.course.place}
+    return found
+
+
+def _leading_words(model: Any, state: StreamState, most: int = 8) -> list[list[str]]:
+    """Return what says most in each direction, both ends, from the strongest on: +word or -word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CriterionWarning)
+        try:
+            components = model.components_[:SHOWN]
+        except (AttributeError, ValueError):  # no directions, or none yet
+            return []
+    found = []
+    for direction in components[:, : state.memory.used]:
+        strongest = np.argsort(-np.abs(direction), kind="stable")[:most]
+        named = [(direction[j], *state.memory.name_of(int(j))) for j in strongest]
+        found.append([f"{'+' if sign * value > 0 else '-'}{name}" for value, name, sign in named])
     return found
 
 
@@ -102,10 +122,23 @@ def show(facts: dict[str, Any]) -> None:
     if "classes" in facts:
         weights = dict(zip(facts["classes"], facts["class_counts"], strict=True))
         console.print(_series("class", "weight", weights))
+    if facts.get("words"):
+        console.print(_words(facts["words"]))
     if "eigenvalues" in facts:
         console.print(
             _series("direction", "eigenvalue", {i + 1: value for i, value in enumerate(facts["eigenvalues"])})
         )
+
+
+def _words(directions: list[list[str]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("direction")
+    table.add_column("its strongest columns")
+    for number, words in enumerate(directions):
+        table.add_row(str(number + 1), " ".join(words))
+    return table
 
 
 def _series(name: str, what: str, values: dict[Any, float]) -> Any:
@@ -143,21 +176,36 @@ def merge_files(models: Sequence[str], out: str) -> Any:
     for name, (_, state, _) in zip(models, loaded, strict=True):
         if (state and _features(state.schema)) != (first and _features(first.schema)):
             raise StreamError(f"{name}: its columns are not those of {models[0]}. Learn both from the same columns.")
+    memory = None if first is None else _one_memory([model for model, _, _ in loaded], states)
     try:
         merged = reduce(lambda one, other: one.merge(other), [model for model, _, _ in loaded])
     except (TypeError, ValueError) as error:
         raise StreamError(f"{', '.join(models)}: {error}") from None
-    if first is None:
+    if first is None or memory is None:
         write(out, *pack(merged))
         return merged
     totals = Counters(*(sum(getattr(one.counters, key) for one in states) for key in vars(first.counters)))
     sources = tuple(source for one in states for source in one.sources)
-    write(out, *with_stream(merged, StreamState(first.schema, totals, finished=totals.rows > 0, merged=sources)))
+    write(out, *with_stream(merged, StreamState(first.schema, totals, totals.rows > 0, memory, merged=sources)))
     return merged
 
 
+def _one_memory(models: Sequence[Any], states: Sequence[StreamState]) -> Memory:
+    """Return the memory of all streams, after the columns of each model were moved to the places that it says."""
+    memory = states[0].memory
+    moves: list[Any] = [np.arange(memory.used)]
+    for state in states[1:]:
+        memory, places = memory.merged(state.memory)
+        moves.append(places)
+    for model, places in zip(models, moves, strict=True):
+        if memory.schema.texts and memory.grows:
+            model._move_columns(places, memory.width)
+    return memory
+
+
 def _features(schema: Schema) -> tuple[Any, ...]:
-    return schema.numbers, schema.categories, schema.texts, schema.hash_width, schema.width, schema.label_kind
+    columns = schema.numbers, schema.categories, schema.texts, schema.indicated
+    return *columns, schema.hash_width, schema.width, schema.ngrams, schema.tfidf, schema.label_kind
 
 
 def write_digits(path: Path) -> None:

@@ -15,6 +15,7 @@ from kampong.checkpoint import Savable, pack, write
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
+from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.outputs import Output, format_of
 from kampong.streaming.prediction import (
     Answers,
@@ -203,6 +204,7 @@ class _Learner:
         self.run = Run(model)
         self.lengths: dict[str, int] = {}
         self.known: set[Any] = set(known_classes(model) or ())
+        self.memory: Memory | None = None
         self.observed: dict[str, Any] = {}
         self.shown: Predictor | None = None
         self.schedule: Schedule | None = None
@@ -226,6 +228,10 @@ class _Learner:
         if run.schema.label is None:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
+        if self.memory is None or not run.place:
+            self.memory = Memory(run.schema, grows=can_widen(run.model))
+        if self.memory.grows and run.schema.texts:
+            run.model._expect_width(run.schema.width)
         wanted = getattr(run.model, "n_components", None)
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
@@ -239,6 +245,7 @@ class _Learner:
             if self.strict:
                 self._refuse(batch)
             self.dead.add(batch.dead)
+        batch = self._remember(batch)
         said = Said.nothing(batch.rows)
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
@@ -293,6 +300,19 @@ class _Learner:
                 self.schedule = Schedule.of(run.model)
             run.predictor = renewed(run.model, run.predictor, self.schedule, run.counters.rows)
         return said
+
+    def _remember(self, batch: Batch) -> Batch:
+        """Learn the columns of a batch, make room for new ones, and return the batch as rows for the model."""
+        run = self.run
+        assert self.memory is not None
+        batch = self.memory.take(batch)
+        run.counters.filled += batch.filled
+        run.counters.unknown += batch.unknown
+        if run.counters.rows and self.memory.width > run.model.n_features_in_:
+            run.model._move_columns(np.arange(run.model.n_features_in_), self.memory.width)
+            if run.predictor is not None:
+                run.predictor = run.predictor.widened(self.memory.width)
+        return batch
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
         """Let the model learn; if it raises an error, save what was learnt before."""
@@ -368,8 +388,9 @@ class _Learner:
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         run = self.run
         assert run.schema is not None
+        assert self.memory is not None
         course = Course(self.source.path, self._options(), run.place, self.lengths, run.history, run.predictor)
-        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, course))
+        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.memory, course))
 
     def _resume(self) -> None:
         """Take the state of a model file, if its run had the same options."""
@@ -383,6 +404,7 @@ class _Learner:
         self._check_same(facts["model"], course.options)
         run.model, run.schema, run.counters = model, state.schema, state.counters
         run.place, run.history, self.lengths = course.place, course.history, course.lengths
+        self.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.known = set(known_classes(run.model) or ())
 

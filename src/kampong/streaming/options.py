@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING, Any
 
 from kampong.streaming.errors import UsageError
@@ -54,6 +55,12 @@ def listed(values: list[str] | None) -> list[str]:
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 
+def names(values: list[str] | None) -> tuple[str, ...]:
+    """Return the columns that options such as a,b name; quotes keep a comma in a name."""
+    rows = csv.reader(values or (), skipinitialspace=True)
+    return tuple(dict.fromkeys(part.strip() for row in rows for part in row if part.strip()))
+
+
 def delimiter(value: str) -> str:
     """Return the character that separates columns; "" stands for the default of the format."""
     value = {"\\t": "\t", "tab": "\t", "comma": ","}.get(value, value)
@@ -63,12 +70,19 @@ def delimiter(value: str) -> str:
 
 
 def checked(layout: Layout) -> Layout:
-    """Return the layout, after its numbers are checked."""
+    """Return the layout, after its values are checked."""
+    from kampong.streaming.schema import LONGEST_RUN, POLICIES
+
     for option, value, low in (
         ("--hash-width", layout.hash_width, 0),
+        ("--ngrams", layout.ngrams, 1),
         ("--max-features", layout.max_features, 0),
         ("--max-record-bytes", layout.max_record_bytes, 1),
     ):
         if value < low:
             raise UsageError(f"{option} must be at least {low}, got {value}.")
+    if layout.ngrams > LONGEST_RUN:
+        raise UsageError(f"--ngrams must be at most {LONGEST_RUN}, got {layout.ngrams}.")
+    if layout.missing not in POLICIES:
+        raise UsageError(f"--missing {layout.missing!r} is unknown. Use {', '.join(POLICIES)}.")
     return layout

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from kampong.streaming.words import Named, cut_name, hash_words, murmur
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,7 +48,29 @@ class Dead(NamedTuple):
 
 @dataclass
 class Batch:
-    """The records of one block: the good ones as rows, all others as dead letters."""
+    """The records of one block: the good ones as rows, all others as dead letters.
+
+    Attributes
+    ----------
+    X : array or sparse matrix or None
+        The rows; NaN where a number is missing, until the memory of the stream has filled it in.
+    y : array or None
+        Their labels.
+    good : array of int
+        Which records the rows are.
+    dead : list of Dead
+        The other records.
+    records : int
+        All of them.
+    place : dict or None
+        The place in the source after them.
+    named : Named or None
+        The hashed columns that occur, and their words.
+    filled : int
+        Missing numbers that were filled in.
+    unknown : int
+        Records with keys that the model does not know.
+    """
 
     X: Rows | None
     y: np.ndarray | None
@@ -54,6 +78,9 @@ class Batch:
     dead: list[Dead] = field(default_factory=list)
     records: int = 0
     place: Any = None
+    named: Named | None = None
+    filled: int = 0
+    unknown: int = 0
 
     @property
     def rows(self) -> int:
@@ -67,6 +94,7 @@ class Encoded(NamedTuple):
     X: Rows
     y: np.ndarray | None
     wrong: dict[int, str]
+    named: Named | None = None
 
 
 def shown(record: bytes) -> str:
@@ -96,24 +124,26 @@ def encode(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[in
     wrong = dict(wrong or {})
     numbers = _numbers(schema, columns, rows, wrong)
     y = None if schema.label is None else _labels(schema, columns[schema.label], wrong)
-    if schema.hash_width:
-        hashed = _hashed(schema, columns, rows)
-        X: Rows = sparse.csr_array(sparse.hstack([sparse.csr_array(numbers), hashed], format="csr"))
-    else:
-        X = sparse.csr_array(numbers) if schema.sparse else numbers
-    return Encoded(X, y, wrong)
+    if not schema.hash_width:
+        return Encoded(sparse.csr_array(numbers) if schema.sparse else numbers, y, wrong)
+    hashed, named = _hashed(schema, columns, rows)
+    X = sparse.csr_array(sparse.hstack([sparse.csr_array(numbers), hashed], format="csr")) if numbers.size else hashed
+    return Encoded(X, y, wrong, named)
 
 
 def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[int, str]) -> Float:
-    X = np.empty((rows, len(schema.numbers)))
+    """Return the numbers, and a 1 where one is missing that has a column for that."""
+    count = len(schema.numbers)
+    X = np.empty((rows, count + len(schema.indicated)))
     values = [columns[name].to_numpy(zero_copy_only=False) for name in schema.numbers]
+    gone = [np.isnan(values[schema.numbers.index(name)]) for name in schema.indicated]
     for start in range(0, rows, CHUNK):  # rows that stay in the cache while their columns are filled in
         part = slice(start, start + CHUNK)
-        for j, column in enumerate(values):
+        for j, column in enumerate((*values, *gone)):
             X[part, j] = column[part]
     if X.size == 0 or (X.min() >= -LARGEST and X.max() <= LARGEST):
         return X
-    bad = ~(np.abs(X) <= LARGEST)
+    bad = np.abs(X) > LARGEST if schema.fills else ~(np.abs(X) <= LARGEST)
     for i in np.flatnonzero(bad.any(axis=1)).tolist():
         j = int(np.argmax(bad[i]))
         name = schema.numbers[j]
@@ -165,24 +195,36 @@ def _whole_labels(schema: Schema, values: Float, wrong: dict[int, str]) -> np.nd
     return y
 
 
-def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> Any:
-    """Return the hashed words and categories, (rows, hash_width)."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-    from sklearn.utils import murmurhash3_32
-
-    total: Any = sparse.csr_array((rows, schema.hash_width))
+def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any, Named]:
+    """Return the hashed words and categories, (rows, hash_width), and the columns that occur with their words."""
+    parts, names = [], []
+    places: list[Integer] = []
+    signs: list[Integer] = []
+    shape = (rows, schema.hash_width)
     for name in schema.categories:
         coded = columns[name].fill_null("").dictionary_encode()
-        tokens = [f"{name}={value}" for value in coded.dictionary.to_pylist()]
-        places = np.array(
-            [murmurhash3_32(token, positive=True) % schema.hash_width for token in tokens], dtype=np.int32
-        )
-        indices = places[np.asarray(coded.indices)] if rows else np.empty(0, dtype=np.int32)
-        total = total + sparse.csr_array((np.ones(rows), indices, np.arange(rows + 1)), shape=total.shape)
+        tokens = [f"{name}={value}".encode() for value in coded.dictionary.to_pylist()]
+        found = np.array([_place(token, schema.hash_width) for token in tokens], dtype=np.int32)
+        indices = found[np.asarray(coded.indices)] if rows else np.empty(0, dtype=np.int32)
+        parts.append(sparse.csr_array((np.ones(rows), indices, np.arange(rows + 1)), shape=shape))
+        places.append(found)
+        signs.append(np.ones(len(found), dtype=np.int64))
+        names += [cut_name(token) for token in tokens]
     for name in schema.texts:
-        words = HashingVectorizer(n_features=schema.hash_width).transform(columns[name].fill_null("").to_pylist())
-        total = total + sparse.csr_array(words)
-    return total
+        words = hash_words(columns[name], schema.hash_width, schema.ngrams, unit=not schema.tfidf)
+        parts.append(sparse.csr_array((words.data, words.indices, words.indptr), shape=shape))
+        places.append(words.named.columns)
+        signs.append(words.named.signs)
+        names += words.named.names
+    total: Any = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total, Named(np.concatenate(places), names, np.concatenate(signs))
+
+
+def _place(token: bytes, width: int) -> int:
+    """Return the hashed column of a category."""
+    return int(murmur(np.frombuffer(token, dtype=np.uint8), 0, len(token)) % 2**32 % width)
 
 
 def joined(schema: Schema, encoded: Encoded, kept: Integer, dead: dict[int, str], records: int, where: Any) -> Batch:
@@ -215,7 +257,7 @@ def joined(schema: Schema, encoded: Encoded, kept: Integer, dead: dict[int, str]
     X, y = select(encoded.X, encoded.y, good)
     places = where() if dead else []
     letters = [Dead(i, places[i][0], places[i][1], dead[i], shown(places[i][2])) for i in sorted(dead)]
-    return Batch(X, y, kept[good], letters, records)
+    return Batch(X, y, kept[good], letters, records, named=encoded.named)
 
 
 def select(X: Rows, y: np.ndarray | None, good: Integer) -> tuple[Rows, np.ndarray | None]:

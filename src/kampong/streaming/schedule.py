@@ -48,6 +48,7 @@ class Schedule:
     def of(cls, model: Any) -> Schedule:
         """Return the schedule of a model that has learnt a row."""
         width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
+        width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
         if width > WIDEST:
             least, parts, growth = 64, 8, 4
         elif width > NARROW:

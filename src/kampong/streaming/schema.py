@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 WIDEST_TABLE, WIDEST = 65_536, 2**31 - 1
 TEXT_WIDTH, CATEGORY_WIDTH = 2**18, 2**10
 ENOUGH = 0.5
+FREQUENT = 0.05
+"""The share of the first records that must miss a number for it to have a column that says so."""
+
+POLICIES = ("auto", "mean", "dead")
+LONGEST_RUN = 5
 
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
@@ -48,6 +53,13 @@ class Layout:
         Columns to leave out.
     hash_width : int
         Columns for hashed words and categories; 0 for 2**18 with text and 2**10 without.
+    ngrams : int
+        The longest run of words that is hashed, 1 for single words.
+    tfidf : bool
+        Whether words that many rows have count less.
+    missing : str
+        What becomes of a number that is missing: "auto" takes the mean of its column so far, and adds a column that
+        says where it is missing if that is frequent; "mean" adds no such column; "dead" makes the record a dead letter.
     max_features : int
         The largest index of libsvm.
     zero_based : bool
@@ -69,6 +81,9 @@ class Layout:
     category: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     hash_width: int = 0
+    ngrams: int = 1
+    tfidf: bool = False
+    missing: str = "auto"
     max_features: int = 0
     zero_based: bool = False
     max_record_bytes: int = 8 * 2**20
@@ -94,6 +109,9 @@ class Layout:
             category=contents.words("category"),
             drop=contents.words("drop"),
             hash_width=contents.whole("hash_width"),
+            ngrams=contents.whole("ngrams", low=1, high=LONGEST_RUN),
+            tfidf=contents.flag("tfidf"),
+            missing=contents.word("missing", POLICIES),
             max_features=contents.whole("max_features"),
             zero_based=contents.flag("zero_based"),
             max_record_bytes=contents.whole("max_record_bytes", low=1),
@@ -114,10 +132,14 @@ class Schema:
         The columns in the order of the source.
     numbers, categories, texts : tuple of str
         The columns that are features; numbers come first, hashed ones share `hash_width` columns after them.
+    indicated : tuple of str
+        The numbers that have a further column, which is 1 where the number is missing.
     label : str or None
         The column of the class.
     label_kind : str
         "integer" or "string".
+    fills : bool
+        Whether a number that is missing becomes the mean of its column; otherwise the record is dead.
     """
 
     format: str
@@ -125,10 +147,14 @@ class Schema:
     numbers: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    indicated: tuple[str, ...] = ()
     label: str | None = None
     label_kind: str = "string"
     delimiter: str = ","
+    fills: bool = False
     hash_width: int = 0
+    ngrams: int = 1
+    tfidf: bool = False
     width: int = 0
     sparse: bool = False
     zero_based: bool = False
@@ -147,10 +173,14 @@ class Schema:
             numbers=contents.words("numbers"),
             categories=contents.words("categories"),
             texts=contents.words("texts"),
+            indicated=contents.words("indicated"),
             label=contents.text("label"),
             label_kind=contents.word("label_kind", ("integer", "string")),
             delimiter=contents.text("delimiter"),
+            fills=contents.flag("fills"),
             hash_width=contents.whole("hash_width", high=WIDEST),
+            ngrams=contents.whole("ngrams", low=1, high=LONGEST_RUN),
+            tfidf=contents.flag("tfidf"),
             width=contents.whole("width", low=1, high=WIDEST),
             sparse=contents.flag("sparse"),
             zero_based=contents.flag("zero_based"),
@@ -164,7 +194,7 @@ class Schema:
         """Refuse a schema that no source can have given."""
         places = {name: place for place, name in enumerate(self.columns)}
         contents.require(len(places) == len(self.columns) <= WIDEST_TABLE, "columns are too many, or share a name")
-        for kind in ("numbers", "categories", "texts"):
+        for kind in ("numbers", "categories", "texts", "indicated"):
             found = [places.get(name, -1) for name in getattr(self, kind)]
             contents.require(-1 not in found, f"{kind} holds a column that is not among the columns")
             contents.require(found == sorted(found), f"{kind} are not in the order of the columns")
@@ -176,7 +206,11 @@ class Schema:
         )
         contents.require(not named or self.label in places, f"label is {self.label!r:.100}, which is not a column")
         contents.require(bool(self.hash_width) == hashed, f"hash_width is {self.hash_width}, hashed columns or not")
-        width = len(self.numbers) + self.hash_width if named else self.width
+        filled = set(self.indicated) <= set(self.numbers) and (self.fills or not self.indicated)
+        contents.require(filled, "indicated holds a column that is not a number, or no number is filled in")
+        contents.require(named or not self.fills, f"fills is true, and {self.format} has no columns to fill in")
+        contents.require(bool(self.texts) or (self.ngrams == 1 and not self.tfidf), "ngrams and tfidf need texts")
+        width = len(self.numbers) + len(self.indicated) + self.hash_width if named else self.width
         contents.require(self.width == width, f"width is {self.width}, and the columns make {width}")
         contents.require(self.sparse or not hashed, "sparse is false, and hashed columns are sparse")
         is_separator = len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
@@ -201,6 +235,16 @@ class Schema:
         whole = (self.label,) if self.label is not None and self.label_kind == "integer" else ()
         return frozenset((*self.numbers, *whole))
 
+    def summary(self) -> str:
+        """Return what the columns are, for people."""
+        if not self.columns:
+            return f"columns: {self.width:,} numbered ones; label {self.label} ({self.label_kind})"
+        dropped = [name for name in self.columns if name not in self.used]
+        kinds = {"number": self.numbers, "category": self.categories, "text": self.texts, "dropped": dropped}
+        said = [f"{len(names):,} {kind} ({_some(names)})" for kind, names in kinds.items() if names]
+        said += [f"with a column where missing: {_some(self.indicated)}"] if self.indicated else []
+        return f"columns: {', '.join(said)}; label {self.label} ({self.label_kind})"
+
     def of_columns(self, columns: Sequence[str], source: str) -> Schema:
         """Return the same schema for a source whose columns come in another order, or without the label."""
         for name in self.features:
@@ -216,6 +260,10 @@ def _state_of(record: Layout | Schema) -> dict[str, Any]:
     values = {one.name: getattr(record, one.name) for one in dataclasses.fields(record)}
     plain = {name: to_lines(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {name: value for name, value in plain.items() if value is not None}
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
@@ -278,28 +326,45 @@ def infer(
     numbers = tuple(name for name in rest if name not in texts and name not in categories)
     if not rest:
         raise ColumnError(f"{source}: no column is left for features beside the label {layout.label!r}.")
+    indicated = tuple(name for name in numbers if layout.missing == "auto" and _often_missing(values[name]))
     hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if texts or categories else 0
     kind = label_kind(values[layout.label] if layout.label else (), classes, typed)
+    if layout.label is not None and not classes:
+        _refuse_continuous(layout.label, values[layout.label], source, typed)
     return Schema(
         format=name,
         columns=tuple(columns),
         numbers=numbers,
         categories=categories,
         texts=texts,
+        indicated=indicated,
         label=layout.label,
         label_kind=kind,
+        fills=layout.missing != "dead",
         hash_width=hashed,
-        width=len(numbers) + hashed,
+        ngrams=layout.ngrams if texts else 1,
+        tfidf=layout.tfidf and bool(texts),
+        width=len(numbers) + len(indicated) + hashed,
         sparse=bool(hashed) or _mostly_zero(numbers, values),
         classes=as_labels(classes, kind),
     )
 
 
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for nothing."""
+    if isinstance(value, str):
+        return value.strip() in MISSING
+    return value is None or value != value  # NaN is not itself
+
+
+def _often_missing(values: Sequence[Any]) -> bool:
+    gone = sum(is_missing(value) for value in values)
+    return gone >= 2 and gone >= FREQUENT * len(values)
+
+
 def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
     """Tell whether at least half of the values that are present are numbers; true also for an empty column."""
-    there = [
-        value for value in values if value is not None and not (isinstance(value, str) and value.strip() in MISSING)
-    ]
+    there = [value for value in values if not is_missing(value)]
     good = sum(not isinstance(value, str) or (not typed and NUMBER.fullmatch(value) is not None) for value in there)
     return good >= ENOUGH * len(there)
 
@@ -310,6 +375,20 @@ def label_kind(values: Iterable[Any], classes: Sequence[Any] = (), typed: bool =
     whole = sum(is_whole(value) and not (typed and isinstance(value, str)) for value in there)
     agree = whole >= ENOUGH * len(there) and (there or classes)
     return "integer" if agree and all(is_whole(label) for label in classes) else "string"
+
+
+def _refuse_continuous(label: str, values: Iterable[Any], source: str, typed: bool) -> None:
+    """Refuse a label that is a measurement: nearly all are numbers, and a tenth or more of them have fractions."""
+    there = [value for value in values if not is_missing(value)]
+    numbers = [value for value in there if mostly_numbers([value], typed)]
+    broken = [value for value in numbers if not is_whole(value)]
+    if len(numbers) >= 0.9 * len(there) and len(broken) >= max(1, 0.1 * len(there)):
+        shown = ", ".join(str(value) for value in broken[:3])
+        raise ColumnError(
+            f"{source}: the label {label!r} holds numbers with fractions ({shown}, …), which is a continuous target. "
+            "kampong learns classes: cut the target into classes first, name another --label, or declare the classes "
+            "with --classes."
+        )
 
 
 def is_whole(value: Any) -> bool:

@@ -17,6 +17,7 @@ from kampong.checkpoint.models import advice
 from kampong.models import unpack
 from kampong.streaming import formats
 from kampong.streaming.history import History
+from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.schema import Layout, Schema, as_labels, is_whole
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from kampong.subspace.predictor import Predictor
 
-VERSION = 2
+VERSION = 3
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
@@ -44,6 +45,10 @@ class Counters:
         Dead letters.
     scored, correct : int
         Rows that were predicted before they were learnt, and those predicted rightly.
+    filled : int
+        Numbers that were missing in rows, and were filled in.
+    unknown : int
+        Records with keys that are no columns; the keys were ignored.
     """
 
     records: int = 0
@@ -51,6 +56,8 @@ class Counters:
     dead: int = 0
     scored: int = 0
     correct: int = 0
+    filled: int = 0
+    unknown: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -68,8 +75,10 @@ class Counters:
         dead, scored = contents.whole("dead"), contents.whole("scored", high=rows)
         correct = contents.whole("correct", high=scored)
         contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
+        filled, unknown = contents.whole("filled"), contents.whole("unknown", high=records)
+        contents.require(rows > 0 or filled == 0, f"filled is {filled}, and there are no rows")
         contents.finish()
-        return cls(records, rows, dead, scored, correct)
+        return cls(records, rows, dead, scored, correct, filled, unknown)
 
 
 @dataclass(frozen=True)
@@ -192,6 +201,8 @@ class StreamState:
         How far it has come.
     finished : bool
         Whether the source was read to its end.
+    memory : Memory
+        What it remembers of its columns.
     course : Course or None
         What a run needs to go on; None where models were merged.
     merged : tuple of str
@@ -201,6 +212,7 @@ class StreamState:
     schema: Schema
     counters: Counters
     finished: bool
+    memory: Memory
     course: Course | None = None
     merged: tuple[str, ...] = ()
 
@@ -217,16 +229,18 @@ class StreamState:
             "finished": self.finished,
             "schema": self.schema.to_state(),
             "counters": self.counters.to_state(),
+            "memory": self.memory.to_state(),
             **rest,
         }
 
     @classmethod
-    def from_state(cls, contents: Contents) -> StreamState:
-        """Return what `to_state` wrote."""
+    def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
+        """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
         contents.whole("version", low=VERSION, high=VERSION)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
-        state = cls(schema, counters, contents.flag("finished"))
+        memory = Memory.from_state(contents.part("memory"), schema, counters.rows, grows=grows)
+        state = cls(schema, counters, contents.flag("finished"), memory)
         if "merged" in contents:
             state.merged = contents.words("merged")
             contents.require(bool(state.merged), "merged names no source")
@@ -305,7 +319,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     mine = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
-    state = StreamState.from_state(contents)
+    state = StreamState.from_state(contents, grows=can_widen(model))
     _check_model(contents, model, state)
     if predictor is not None:
         _take_predictor(predictor, model, state)
@@ -349,6 +363,11 @@ def _check_options(contents: Contents, options: Options, schema: Schema) -> None
         require(rest & set(layout.text) == set(schema.texts), "texts are not those that the options name")
         categories = rest & set(layout.category) - set(layout.text)
         require(categories <= set(schema.categories), "categories are not those that the options name")
+        require(schema.fills == (layout.missing != "dead"), "fills is not what the options say of missing numbers")
+        require(layout.missing == "auto" or not schema.indicated, "indicated holds columns that the options forbid")
+        weighted = bool(schema.texts)
+        require(schema.ngrams == (layout.ngrams if weighted else 1), "ngrams is not what the options say")
+        require(schema.tfidf == (layout.tfidf and weighted), "tfidf is not what the options say")
         width = layout.hash_width or schema.hash_width
         require(schema.hash_width in (0, width), f"hash_width is {schema.hash_width}, and the options say {width}")
     else:
@@ -387,8 +406,8 @@ def _check_model(contents: Contents, model: Any, state: StreamState) -> None:
     """Compare the stream with its model."""
     if not state.counters.rows:
         return
-    width, schema = getattr(model, "n_features_in_", None), state.schema
-    contents.require(width == schema.width, f"schema, width is {schema.width}, and the model has {width} features")
+    width, schema, rows = getattr(model, "n_features_in_", None), state.schema, state.memory.width
+    contents.require(width == rows, f"schema, width makes rows of {rows} features, and the model has {width}")
     labels = getattr(model, "classes_", np.empty(0)).tolist()
     texts = {isinstance(label, str) for label in labels}
     fits = texts <= {schema.label_kind == "string"}

@@ -29,7 +29,7 @@ from kampong.subspace.solvers import classes_seen, solve, solver_for, worth_of
 from kampong.subspace.unlearning import Unlearning
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Rows
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.subspace.choice import Choice
     from kampong.subspace.criteria import Criterion
@@ -59,6 +59,8 @@ class DiscriminantSubspace(
     _halves_error: float | None
     _said: bool
     _space: ClassVar[str] = "features"
+    columns_can_move: ClassVar[bool] = True
+    """Whether the model can be made wider while it learns."""
 
     # What a subclass says.
 
@@ -432,7 +434,7 @@ class DiscriminantSubspace(
                 f"{type(self).__name__}: n_components={wanted}, but X has {n_features} features. Ask for at most "
                 f"{n_features}."
             )
-        kind = self._statistics_kind(n_features, y)
+        kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
         budget = int(min(self.reservoir_bytes, 2**62))
         if kind is ClassScatter and self._value(None) is None:
             kind, budget = SampledScatter, min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
@@ -441,6 +443,16 @@ class DiscriminantSubspace(
         else:
             self._statistics = kind(n_features)
         self._said = False
+        self._forget_results()
+
+    def _expect_width(self, n_features: int) -> None:
+        """Say before the first rows how wide they may become, which decides what is remembered of them."""
+        self._widest = n_features
+
+    def _move_columns(self, places: Integer, n_features: int) -> None:
+        """Move columns to other places of a new width, as if all rows so far had come with them there."""
+        self._statistics.move_columns(places, n_features)
+        self.n_features_in_ = n_features
         self._forget_results()
 
     def _check_parameters(self) -> None:

@@ -184,6 +184,12 @@ class Predictor:
         seen = self.seen_points(X)
         return seen[:, : len(self.components)], self._labels(seen)
 
+    def widened(self, n_features: int) -> Self:
+        """Return the same predictor for wider rows; the further columns count for nothing."""
+        extra = n_features - len(self.mean)
+        components, hidden = (np.pad(rows, ((0, 0), (0, extra))) for rows in (self.components, self.hidden))
+        return replace(self, mean=np.pad(self.mean, (0, extra)), components=components, hidden=hidden)
+
     def _labels(self, points: Float) -> np.ndarray:
         scores = self._scores(points)
         if self.head.multilabel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -52,18 +53,27 @@ class JsonLines(LineFormat):
             raise SourceError(
                 f"{source.path}: the first lines hold no JSON object. Is this JSON lines, one object a line?"
             )
-        columns = [name for name, there in values.items() if 2 * len(there) >= found]
+        asked = {source.layout.label, *source.layout.text, *source.layout.category, *source.layout.drop}
+        columns = [name for name, there in values.items() if 2 * len(there) >= found or name in asked]
+        for there in values.values():
+            there += [None] * (found - len(there))  # an absent key is missing
         return infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
 
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block."""
-        decoder, names = _decoder(schema)
+        strict, lenient, names = _decoders(schema)
         lines = [line for line in block.data.removesuffix(b"\n").split(b"\n") if line not in BLANK]
         reasons: dict[int, str] = {}
         rows = []
+        unknown = 0
         for i, line in enumerate(lines):
             try:
-                rows.append(msgspec.structs.astuple(decoder.decode(line)))
+                try:
+                    record = strict.decode(line)
+                except msgspec.ValidationError:
+                    record = lenient.decode(line)
+                    unknown += 1
+                rows.append(msgspec.structs.astuple(record))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 reasons[i] = _reason(error, names)
         kept = np.delete(np.arange(len(lines)), list(reasons))
@@ -72,21 +82,31 @@ class JsonLines(LineFormat):
         for name in schema.used:
             values = table.get(name, ())
             columns[name] = _numbers(values) if name in schema.numeric else _texts(values)
-        return joined(schema, encode(schema, columns, len(rows)), kept, reasons, len(lines), block.lines)
+        batch = joined(schema, encode(schema, columns, len(rows)), kept, reasons, len(lines), block.lines)
+        return replace(batch, unknown=unknown)
 
 
 JSON_LINES = JsonLines()
 
 
 @lru_cache(maxsize=16)
-def _decoder(schema: Schema) -> tuple[Any, dict[str, str]]:
-    """Return a decoder of these columns (while learning, of no others), and the columns by the names of its fields."""
+def _decoders(schema: Schema) -> tuple[Any, Any, dict[str, str]]:
+    """Return a decoder of these columns and no others, one that ignores others, and the columns by its fields.
+
+    A key that is absent is null; without a policy for what is missing, it must be there.
+    """
     number, anything = float | bool | None, str | int | float | bool | None
     kinds = {name: number if name in schema.numeric else anything for name in schema.used}
     names = {f"column_{i}": name for i, name in enumerate(schema.columns)}
-    fields = [(field, kinds.get(name, msgspec.Raw)) for field, name in names.items()]
-    record = msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=schema.label is not None, gc=False)
-    return msgspec.json.Decoder(record), names
+    fields: list[Any] = []
+    for field, name in names.items():
+        kind = kinds.get(name, msgspec.Raw)
+        absent = [None] if name in kinds else [msgspec.Raw(b"null")]
+        fields.append((field, kind, *absent) if schema.fills or name not in kinds else (field, kind))
+    more: dict[str, Any] = {"rename": names, "gc": False, "kw_only": True}
+    strict = msgspec.defstruct("Record", fields, forbid_unknown_fields=schema.label is not None, **more)
+    lenient = msgspec.defstruct("Record", fields, forbid_unknown_fields=False, **more) if schema.fills else strict
+    return msgspec.json.Decoder(strict), msgspec.json.Decoder(lenient), names
 
 
 def _reason(error: Exception, names: dict[str, str]) -> str:
