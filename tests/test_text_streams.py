@@ -136,3 +136,10 @@ def test_a_stopped_text_stream_ends_with_the_same_bits_across_a_growth(tmp_path)
     assert len(set(widths)) > 2
     assert without_clock(tmp_path / "parts") == without_clock(tmp_path / "whole")
     assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_wide_stream_of_very_few_rows_predicts_without_a_choice(tmp_path):
+    (tmp_path / "a.csv").write_text("kind,note\nsea,the boat\nsky,one cloud\nsea,a wave\nsky,the wing\n")
+    run = learn(source(tmp_path / "a.csv"), kampong.FisherDiscriminant())
+    assert run.counters.rows == 4
+    assert run.predictor is not None

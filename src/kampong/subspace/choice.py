@@ -131,7 +131,11 @@ def choose_parameter(
     parts = _parts(sample, statistics.total)
     candidates = [kind.of(value) for value in nodes]
     name = head if head in HEADS and not HEADS[head].needs_sample else "auto"
-    judges = [_Judge(HeldBack(statistics, sample, part), n_components, name, exact) for part in parts]
+    held = [HeldBack(statistics, sample, part) for part in parts]
+    # Of three rows, what is left without one may be of one class: it has no directions to judge.
+    judges = [_Judge(one, n_components, name, exact) for one in held if classes_seen(one) >= 2]
+    if not judges:
+        return None, None, None
     codes = np.concatenate([judge.truth for judge in judges])
     weights = np.concatenate([judge.weights for judge in judges])
     space = None
