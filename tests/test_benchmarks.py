@@ -35,6 +35,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("wide", 2000, "resident memory"),
         ("drift", 400, "keep all"),
         ("smo", 4, "MaxMinOver"),
+        ("river_stream", 100, "one row of 64 features"),
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
         ("gate", 100, "the pass alone"),

@@ -1,0 +1,315 @@
+"""The adapter to river: linear subspaces as classifier and transformer, rows as dictionaries (extra `river`)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from river import base
+from sklearn.base import clone
+
+from kampong._runtime.compute import one_blas_thread
+from kampong.kernels.subspace import KernelSubspace
+from kampong.statistics.widening import widened
+from kampong.subspace import FisherDiscriminant
+from kampong.subspace.base import DiscriminantSubspace
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from kampong._runtime.compute import Float
+    from kampong.statistics.reservoir import ClassReservoir
+    from kampong.subspace.predictor import Predictor
+
+__all__ = ["StreamingSubspace"]
+
+
+class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, base.MiniBatchSupervisedTransformer):
+    """A linear subspace of kampong, one row after another: a classifier and a transformer of river.
+
+    Features may come, go and change their order: each name has a column of its own from the first row that holds it,
+    and a row without it has 0 there. Labels of any kind may come at any time. What is learnt is exact: after any rows
+    it is what one `fit` on all of them would give.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        A linear subspace of kampong, which is copied: FisherDiscriminant(ridge="rule") by default. With
+        FisherDiscriminant() ridge and head are chosen again whenever the rows have doubled.
+    refresh : float
+        The share of new rows after which predictions take them into account: 0.02 solves again when there are 2 % more
+        rows, and at once for a new class. 0 solves before every prediction that follows a row. With a half-life, a
+        twentieth of it is the limit.
+
+    See Also
+    --------
+    kampong.FisherDiscriminant : What it learns by default.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from kampong.adapters.river import StreamingSubspace
+    >>> model = preprocessing.StandardScaler() | StreamingSubspace()
+    >>> accuracy = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    >>> accuracy.get() > 0.85
+    True
+    """
+
+    def __init__(self, estimator: Any = None, refresh: float = 0.02) -> None:
+        self.estimator = estimator
+        self.refresh = refresh
+        if isinstance(refresh, bool) or not isinstance(refresh, int | float) or not 0 <= refresh < math.inf:
+            raise ValueError(f"StreamingSubspace: refresh must be a number ≥ 0, got {refresh!r}. 0.02 is the default.")
+        self._model: DiscriminantSubspace = _linear(estimator)
+        self._columns: dict[Hashable, int] = {}
+        self._labels: dict[Hashable, int] = {}
+        self._names: list[Any] = []
+        self._rows = self._due = self._chosen = 0
+        self._known: Predictor | None = None
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # Learning.
+
+    def learn_one(self, x: dict[Any, Any], y: Any = None, w: float = 1.0) -> None:
+        """Learn a row.
+
+        Parameters
+        ----------
+        x : dict
+            Its features; a feature that is missing is 0.
+        y : label
+            Its class.
+        w : float
+            Its weight: 2 is the row twice, 0 the row absent.
+        """
+        if y is None:
+            raise TypeError("StreamingSubspace.learn_one: there is no label. It learns from labelled rows: give y.")
+        if not x.keys() <= self._columns.keys():
+            self._grow(x)
+        row = self._row(x)
+        self._learn(row, np.array([self._code(y)]), None if w == 1.0 else [w])
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
+        """Learn a batch of rows, which gives what they would give one by one.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Their features.
+        y : Series
+            Their classes.
+        w : array-like, optional
+            Their weights.
+        """
+        if not len(X):
+            return
+        if not set(X.columns) <= self._columns.keys():
+            self._grow(X.columns)
+        codes = np.array([self._code(label) for label in y])
+        self._learn(self._block(X, len(self._columns)), codes, w)
+
+    def _learn(self, rows: Float, codes: np.ndarray, weights: Any) -> None:
+        self._model.partial_fit(rows, codes, sample_weight=weights)
+        self._rows += len(rows)
+
+    def _code(self, y: Any) -> int:
+        code = self._labels.get(y)
+        if code is None:
+            code = self._labels[y] = len(self._names)
+            self._names.append(y.item() if isinstance(y, np.generic) else y)
+            self._due = 0
+        return code
+
+    def _grow(self, names: Iterable[Any]) -> None:
+        """Give new features a column; in the order of their names, so that the order in a row does not matter."""
+        new = sorted((name for name in names if name not in self._columns), key=lambda name: (str(type(name)), name))
+        self._columns |= {name: len(self._columns) + place for place, name in enumerate(new)}
+        if not hasattr(self._model, "_statistics"):
+            return
+        width = len(self._columns)
+        fresh = clone(self._model)
+        fresh.n_features_in_ = width
+        fresh._start(width, None)
+        old, laid_out = self._model._statistics, fresh._statistics
+        if type(old) is not type(laid_out):
+            raise ValueError(
+                f"StreamingSubspace: with {width} features {type(fresh).__name__} would keep a "
+                f"{type(laid_out).__name__} in place of a {type(old).__name__}, which cannot be made of it. "
+                "Hash the features "
+                "(river.preprocessing.FeatureHasher), or use InterClassScatter, which takes any number."
+            )
+        budget: ClassReservoir | Any = laid_out
+        fresh._statistics = widened(old, width, getattr(budget, "budget", None))
+        self._model, self._due = fresh, 0
+
+    # Predicting.
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return the probability of each class seen so far.
+
+        Parameters
+        ----------
+        x : dict
+            The features of a row; features that were never learnt are ignored.
+        **kwargs : object
+            Not used.
+
+        Returns
+        -------
+        dict
+            Empty before the first row.
+        """
+        known = self._current()
+        if known is None:
+            return dict.fromkeys(self._names[:1], 1.0)
+        shares = known.head.probabilities(known.seen_points(self._row(x)[:, : known.components.shape[1]]))[0]
+        return dict(zip(self._names, shares.tolist(), strict=True))
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return the probability of each class seen so far, for each row.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The features of the rows.
+
+        Returns
+        -------
+        DataFrame
+            A column a class, none before the first row.
+        """
+        known = self._current()
+        if known is None:
+            return pd.DataFrame(1.0, index=X.index, columns=self._names[:1])
+        block = self._block(X, known.components.shape[1])
+        return pd.DataFrame(known.head.probabilities(known.seen_points(block)), index=X.index, columns=self._names)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The features of the rows.
+
+        Returns
+        -------
+        Series
+            Classes; None before the first row.
+        """
+        shares = self.predict_proba_many(X)
+        if not shares.shape[1]:
+            return pd.Series([None] * len(X), index=X.index, dtype=object)
+        names = np.empty(len(self._names), dtype=object)
+        names[:] = self._names
+        return pd.Series(names[np.argmax(shares.to_numpy(), axis=1)], index=X.index).infer_objects()
+
+    def transform_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """Return the coordinates of a row in the subspace.
+
+        Parameters
+        ----------
+        x : dict
+            Its features.
+
+        Returns
+        -------
+        dict
+            One number a direction, best first, named 0, 1, …; empty before two classes have come.
+        """
+        known = self._current()
+        if known is None:
+            return {}
+        return dict(enumerate(known.points(self._row(x)[:, : known.components.shape[1]])[0].tolist()))
+
+    def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return the coordinates of rows in the subspace.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The features of the rows.
+
+        Returns
+        -------
+        DataFrame
+            A column a direction, best first; none before two classes have come.
+        """
+        known = self._current()
+        if known is None:
+            return pd.DataFrame(index=X.index)
+        return pd.DataFrame(known.points(self._block(X, known.components.shape[1])), index=X.index)
+
+    def _current(self) -> Predictor | None:
+        """Return what predicts, solved again where enough rows have come."""
+        if self._known is not None and self._rows < self._due:
+            return self._known
+        model, known = self._model, self._known
+        if not model.__sklearn_is_fitted__():
+            return None
+        with one_blas_thread():  # threads of BLAS take milliseconds to meet, and these problems are small
+            self._solve(model, known)
+        self._due = self._rows + max(1, int(min(self.refresh * self._rows, _memory(model) / 20)))
+        return self._known
+
+    def _solve(self, model: DiscriminantSubspace, known: Predictor | None) -> None:
+        same = known is not None and len(known.classes) == len(model.classes_)
+        if same and known is not None and known.components.shape[1] == len(self._columns) and self._rows < self._chosen:
+            self._known = model.freeze(keep=known)
+        else:
+            self._known, self._chosen = model.freeze(), 2 * self._rows
+
+    def _row(self, x: dict[Any, Any]) -> Float:
+        row = np.zeros((1, len(self._columns)))
+        columns = self._columns
+        try:
+            for name, value in x.items():
+                place = columns.get(name)
+                if place is not None:
+                    row[0, place] = value
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"StreamingSubspace: the feature {name!r} is {value!r:.60}, and features are numbers. Encode it first, "
+                "for instance with river.preprocessing.OneHotEncoder."
+            ) from None
+        return row
+
+    def _block(self, X: pd.DataFrame, width: int) -> Float:
+        rows = np.zeros((len(X), width))
+        for name in X.columns:
+            place = self._columns.get(name, width)
+            if place < width:
+                try:
+                    rows[:, place] = X[name].to_numpy()
+                except (TypeError, ValueError):
+                    raise TypeError(
+                        f"StreamingSubspace: the feature {name!r} holds {X[name].dtype} values, and features are "
+                        "numbers. Encode it first, for instance with river.preprocessing.OneHotEncoder."
+                    ) from None
+        return rows
+
+
+def _linear(estimator: Any) -> DiscriminantSubspace:
+    """Return a copy of the estimator that has learnt nothing."""
+    if estimator is None:
+        return FisherDiscriminant(ridge="rule")
+    if not isinstance(estimator, DiscriminantSubspace) or isinstance(estimator, KernelSubspace):
+        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+        raise TypeError(
+            f"StreamingSubspace: {name} cannot gain columns in a stream. Give a linear subspace, such as "
+            "FisherDiscriminant(), MarginSubspace() or InterClassScatter()."
+        )
+    copied: DiscriminantSubspace = clone(estimator)
+    return copied
+
+
+def _memory(model: DiscriminantSubspace) -> float:
+    """Return after how many rows a row counts half; infinity where none is forgotten."""
+    if model.half_life is not None:
+        return float(model.half_life)
+    return math.log(0.5) / math.log(model.decay) if model.decay < 1 else math.inf
