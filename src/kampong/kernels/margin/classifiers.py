@@ -80,7 +80,7 @@ class MinOverClassifier(OverClassifier):
         With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
     trace_ : list of arrays
         With walk="paper", the course of each problem: `step`, `length` ‖v_t‖, `margin` (the least v · z over it, or
-        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i. Not saved in files.
+        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i.
     margin_ : array of shape (n_problems,)
         The distance of the nearest pattern from the hyperplane, in feature space.
     dual_gap_ : array of shape (n_problems,)
@@ -221,7 +221,7 @@ class MaxMinOverClassifier(OverClassifier):
         With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
     trace_ : list of arrays
         With walk="paper", the course of each problem: `step`, `length` ‖v_t‖, `margin` (the least v · z over it, or
-        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i. Not saved in files.
+        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i.
     nu_ : array of shape (n_problems,)
         With a soft margin, the fraction K/M in use in each problem.
     margin_ : array of shape (n_problems,)

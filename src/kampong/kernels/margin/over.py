@@ -61,6 +61,7 @@ class OverClassifier(MarginClassifier):
         X, y = self._validate(X, y)
         codes = self._encode(y)
         start = self._previous(X, codes)
+        self._follow_spread(X, first=True)
         self._learn(X, codes, self._open(X), start, y)
         self.n_samples_seen_ = X.shape[0]
         return self
@@ -122,6 +123,10 @@ class OverClassifier(MarginClassifier):
             "weights": np.array(self._stored_weights),
         }
         more = {name: getattr(self, name) for name in ("counts_", "nu_") if hasattr(self, name)}
+        if hasattr(self, "trace_"):
+            fields = list(TRACE.names or ())
+            traces = [np.stack([trace[name].astype(float) for name in fields], axis=1) for trace in self.trace_]
+            more["traces"] = {f"problem{k}": trace for k, trace in enumerate(traces)}
         if hasattr(self, "_spread"):
             spread = self._spread._asdict()
             more["spread"] = {**spread, "fixed_at": self._fixed_at}
@@ -140,6 +145,12 @@ class OverClassifier(MarginClassifier):
             self.counts_ = contents.array("counts_", np.int64, (n_problems, None))
         if "nu_" in contents:
             self.nu_ = contents.array("nu_", np.float64, (n_problems,), low=0.0, high=1.0)
+        if "traces" in contents:
+            traces, lines = contents.part("traces"), (None, len(TRACE.names or ()))
+            names = [f"problem{k}" for k in range(n_problems)]
+            tables = [traces.array(name, np.float64, lines, finite=False, nan=True) for name in names]
+            traces.finish()
+            self.trace_ = [np.array([tuple(line) for line in table], dtype=TRACE) for table in tables]
         if "spread" in contents:
             spread, shape = contents.part("spread"), (self.n_features_in_,)
             mean = spread.array("mean", np.float64, shape)
@@ -282,7 +293,7 @@ class OverClassifier(MarginClassifier):
 
     def _follow_spread(self, X: Rows, *, first: bool) -> None:
         """Let a γ that depends on the data follow a stream: it is taken anew when the rows have doubled."""
-        if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel == "linear":
+        if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel in ("linear", "precomputed"):
             return
         mean, variances = moments(X)
         batch = Spread(X.shape[0], mean, variances)
