@@ -104,14 +104,17 @@ class ClassScatter(ClassMeans):
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
-        return {**super().to_state(), "scatter": np.tril(self._scatter), "peak_diagonal": self._peak_diagonal.copy()}
+        packed = np.empty(self.n_features * (self.n_features + 1) // 2)
+        _pack(self._scatter, packed)
+        return {**super().to_state(), "scatter": packed, "peak_diagonal": self._peak_diagonal.copy()}
 
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
-        scatter = contents.array("scatter", np.float64, (self.n_features, self.n_features))
-        if scatter.size and scatter.diagonal().min() < 0:
-            contents.refuse(f"scatter has the negative diagonal entry {scatter.diagonal().min()}")
-        self._scatter = np.ascontiguousarray(scatter)
+        packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
+        _unpack(packed, self._scatter)
+        least = self._scatter.diagonal().min(initial=0.0)
+        if least < 0:
+            contents.refuse(f"scatter has the negative diagonal entry {least}")
         self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0)
 
     def _triangle(self) -> Float:
@@ -231,6 +234,24 @@ def _add_pairs(
             scaled = w * np.float64(data[a])
             for b in range(first, a + 1):
                 scatter[j, indices[b]] += scaled * np.float64(data[b])
+
+
+@compiled
+def _pack(matrix: Float, packed: Float) -> None:
+    """Write the lower triangle row after row."""
+    start = 0
+    for i in range(matrix.shape[0]):
+        packed[start : start + i + 1] = matrix[i, : i + 1]
+        start += i + 1
+
+
+@compiled
+def _unpack(packed: Float, matrix: Float) -> None:
+    """Write rows of a lower triangle where they were."""
+    start = 0
+    for i in range(matrix.shape[0]):
+        matrix[i, : i + 1] = packed[start : start + i + 1]
+        start += i + 1
 
 
 @compiled
