@@ -37,7 +37,8 @@ def widened(statistics: Kind, n_features: int, budget: int | None = None) -> Kin
     if len(state["row_mean"]):
         state["row_mean"] = np.pad(state["row_mean"], more)
     if "scatter" in state:
-        state["scatter"] = np.pad(state["scatter"], (more, more))
+        size = n_features * (n_features + 1) // 2  # a triangle row after row: new columns come behind
+        state["scatter"] = np.pad(state["scatter"], (0, size - len(state["scatter"])))
         state["peak_diagonal"] = np.pad(state["peak_diagonal"], more)
     if "sample_form" in state:
         if budget is not None:
