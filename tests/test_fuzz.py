@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fuzz import arrays, sparse_rows, subjects
+from fuzz import arrays, model_files, sparse_rows, subjects
 from fuzz.children import campaign
 
 if sys.platform != "linux":
@@ -28,3 +28,11 @@ def test_odd_arrays_are_right_or_refused():
     seeds = [i for i, (name, method, kind) in enumerate(arrays.CASES) if name in cheap or kind == "masked"]
     for seed in seeds:  # in this process: a child would be charged for what is compiled
         assert arrays.attempt(seed) in ("right", "refused")
+
+
+def test_model_files_that_lie_are_refused_or_give_numbers():
+    model_files.prepare(one_in=7)
+    outcome = campaign(model_files.attempt, range(500))
+    assert outcome.findings == {}
+    assert outcome.counts["refused"] > 250
+    assert outcome.counts["answers"] > 20

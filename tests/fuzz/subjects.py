@@ -69,6 +69,16 @@ def methods_of(model):
     return found
 
 
+def learns(method):
+    """Tell whether a method changes the model."""
+    return method.startswith(("fit", "partial_fit", "unlearn"))
+
+
+def takes_labels(model, method):
+    """Tell whether a method takes labels beside rows."""
+    return "y" in inspect.signature(getattr(type(model), method)).parameters
+
+
 @functools.cache
 def fitted(name, form="sparse"):
     """Return a model fitted on good rows; nobody may change it."""
@@ -111,18 +121,12 @@ def call(name, method, X, y=None, form="sparse", **more):
         if name in STATISTICS:
             statistics = STATISTICS[name]().update(X, y, **more)
             return np.concatenate([statistics.counts, statistics.means.ravel(), statistics.squares])
-        if method in ("fit", "partial_fit", "fit_transform", "fit_predict"):
-            model = clone(ESTIMATORS[name])
+        if learns(method):
+            model = copy.deepcopy(fitted(name, form)) if method == "unlearn" else clone(ESTIMATORS[name])
             out = getattr(model, method)(X, y, **more)
-            return _answer(model) if method in ("fit", "partial_fit") else plain(out)
+            return _answer(model) if method in ("fit", "partial_fit", "unlearn") else plain(out)
         model = fitted(name, form)
-        if method == "unlearn":
-            model = copy.deepcopy(model)
-            model.unlearn(X, y, **more)
-            return _answer(model)
-        if method == "score":
-            return plain(model.score(X, y, **more))
-        return plain(getattr(model, method)(X, **more))
+        return plain(getattr(model, method)(X, *((y,) if takes_labels(model, method) else ()), **more))
 
 
 def _answer(model):

@@ -152,17 +152,31 @@ def csr_times_block(X: csr_array, block: Float, rows: Integer | None = None) -> 
 def project(X: Rows, components: Float, offset: Float, rows: Integer | None = None) -> Float:
     """Return `(X[rows] − offset) @ components.T` in the dtype of X; sparse rows stay sparse."""
     dtype = X.dtype
+    if dtype == np.float32 and components.size and not 1e-30 < np.abs(components).max() < 1e30:
+        # rows near the limits of float32 have components past them; the coordinates are within
+        X = X if rows is None else X[rows]
+        return project(X.astype(np.float64), components, offset).astype(dtype)
     if not isinstance(X, np.ndarray):
         block = np.ascontiguousarray(components.T, dtype=dtype)
         coordinates: Float = csr_times_block(X, block, rows) - (offset @ components.T).astype(dtype)
-        return coordinates
+        return _finite(coordinates)
     weights = np.ascontiguousarray(components, dtype=dtype)
     centre = offset.astype(dtype)
     X = X if rows is None else X[rows]
     out = np.empty((X.shape[0], len(weights)), dtype=dtype)
     for part in blocks(len(X), X.shape[1] * X.itemsize):
         np.dot(X[part] - centre, weights.T, out=out[part])
-    return out
+    return _finite(out)
+
+
+def _finite(coordinates: Float) -> Float:
+    """Return coordinates, or say that they are past the range of their floats."""
+    if not np.isfinite(coordinates).all():
+        raise ValueError(
+            f"the coordinates of these rows are past the range of {coordinates.dtype}. Are the rows in the units of "
+            "those that were learnt? Scale them alike, for instance with sklearn.preprocessing.StandardScaler."
+        )
+    return coordinates
 
 
 @compiled

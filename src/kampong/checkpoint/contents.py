@@ -190,7 +190,7 @@ class Contents:
             expected = ", ".join("any" if n is None else str(n) for n in shape)
             self.refuse(f"{name} has shape {array.shape}, expected ({expected})")
         if array.size and array.dtype.kind != "b":
-            least, most = array.min(), array.max()  # NaN where any entry is NaN
+            least, most = array.min().item(), array.max().item()  # NaN where any entry is NaN
             good = np.isfinite([least, most]).all() if finite else nan or not np.isnan(least)
             if not good:
                 self.refuse(f"{name} holds NaN or infinity")

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 REALS = (np.float32, np.float64)
 
+LARGEST_ENTRY = 1e155
+"""Rows with larger entries are never learnt: their squares overflow."""
+
+LEAST_MAGNITUDE = 1e-145
+"""Where all rows are smaller, their squares lose digits or vanish."""
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-300, 1e290
+"""Positive weights outside are refused: their shares and sums vanish or overflow."""
+
 
 def check_weights(sample_weight: Any, n_rows: int) -> Float:
     """Return the weights as float64, one a row, finite and not negative."""
@@ -46,6 +55,12 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
         raise ValueError(
             f"sample_weight contains the negative weight {weights.min():g}. Weights are counts: give numbers ≥ 0; "
             "0 leaves a row out."
+        )
+    positive = weights[weights > 0]
+    if len(positive) and (positive.min() < LEAST_WEIGHT or positive.max() > MOST_WEIGHT):
+        raise ValueError(
+            f"sample_weight holds weights from {positive.min():g} to {positive.max():g}; positive weights must lie in "
+            f"[{LEAST_WEIGHT:g}, {MOST_WEIGHT:g}]. Multiply them by a constant; 0 leaves a row out."
         )
     return weights
 
@@ -91,12 +106,28 @@ def raise_not_finite(X: Rows, name: str) -> None:
     )
 
 
+def refuse_vanishing(owner: str, largest: float) -> None:
+    """Refuse rows that are not zero and whose squares are, by the largest magnitude of a mean or an entry."""
+    if 0.0 < largest < LEAST_MAGNITUDE:
+        raise ValueError(
+            f"{owner}: the squares of X vanish (largest magnitude about {largest:.3g}, which must be above about "
+            f"{LEAST_MAGNITUDE:g}). Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def refuse_overflow(owner: str, answers: Float) -> Float:
+    """Return answers to rows; refuse rows whose answers are not numbers."""
+    if np.isnan(answers).any():
+        raise ValueError(
+            f"{owner}: the answers for these rows overflow. Are they in the units of the rows that were learnt? Scale "
+            "them alike, for instance with sklearn.preprocessing.StandardScaler."
+        )
+    return answers
+
+
 def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
     """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
-    rows = admit(X)
-    if isinstance(rows, np.ndarray) and rows.dtype == np.float16:
-        rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
-    given = (rows, *(admit(labels, "y") for labels in y))
+    given = (admit(X), *(admit(labels, "y") for labels in y))
     with _in_range(f"{type(estimator).__name__}: X"):
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=[np.float64, np.float32], **asked)
     return (admit(found[0]), found[1]) if y else admit(found)
@@ -181,17 +212,18 @@ def rows_from(contents: Contents, shape: tuple[int, int]) -> Rows:
     """
     form = contents.word("form", ("dense", *SPARSE))
     if form == "dense":
-        rows: Rows = contents.array("data", REALS, shape)
+        rows: Rows = contents.array("data", REALS, shape, low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
         contents.finish()
         return rows
     contents.whole("n_columns", low=shape[1], high=shape[1])
-    data = contents.array("data", REALS, (None,))
+    data = contents.array("data", REALS, (None,), low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
     indices = contents.array("indices", (np.int32, np.int64), (len(data),), low=0, high=shape[1] - 1)
     indptr = contents.array("indptr", indices.dtype, (shape[0] + 1,), low=0, high=len(data))
     contents.finish()
     if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         contents.refuse("indptr does not cut the entries into rows")
     found: Rows = SPARSE[form]((data, indices, indptr), shape=shape)
+    contents.require(admit(found).nnz == len(data), "a row names a column twice")
     return found
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from kampong._runtime.compute import csr_times_block, one_blas_thread, run, split
 from kampong.checkpoint.file import CheckpointError
-from kampong.data.rows import check_number
+from kampong.data.rows import LARGEST_ENTRY, check_number, refuse_vanishing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,9 +131,11 @@ class Kernel:
     def from_state(cls, contents: Contents, n_features: int) -> Self:
         """Return the kernel that `to_state` wrote, for rows of this width."""
         name = contents.word("name", NAMES)
-        gamma, degree = contents.number("gamma", low=0.0), contents.number("degree", low=0.0)
-        coef0 = contents.number("coef0")
-        centre = contents.array("centre", np.float64, (n_features,)) if "centre" in contents else None
+        gamma, degree = contents.number("gamma", low=0.0, high=1e300), contents.number("degree", low=0.0, high=64.0)
+        coef0, far = contents.number("coef0", low=-1e300, high=1e300), LARGEST_ENTRY
+        centre = (
+            contents.array("centre", np.float64, (n_features,), low=-far, high=far) if "centre" in contents else None
+        )
         varying = None
         if "varying" in contents:
             varying = contents.array("varying", np.int64, (None,), low=0, high=n_features - 1)
@@ -230,8 +232,8 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     step = "3 is common; a polynomial of degree 1 is the linear kernel."
     degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
     coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
-    mean, variances = moments(X)
-    value = gamma_from(owner, gamma, mean, variances)
+    mean, variances = _moments(X)
+    value = _gamma(owner, gamma, X, mean, variances)
     if name != "rbf" or not isinstance(X, np.ndarray):
         return Kernel(name, gamma=value, degree=degree, coef0=coef0)
     constant = X.max(axis=0) == X.min(axis=0)
@@ -240,8 +242,7 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     return Kernel(name, gamma=value, centre=mean, varying=varying)
 
 
-def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
-    """Return γ as a number, from the mean and the variance of each column where it is a word."""
+def _gamma(owner: str, gamma: Any, X: Rows, mean: Float, variances: Float) -> float:
     if isinstance(gamma, str) and gamma in ("mean", "scale"):
         spread = 2.0 * float(variances.sum())
         if gamma == "scale":
@@ -251,6 +252,9 @@ def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
                 f"{owner}: the squares of X overflow, so gamma={gamma!r} cannot be computed. "
                 "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
             )
+        if spread < 1e-290:
+            entries = X if isinstance(X, np.ndarray) else X.data
+            refuse_vanishing(owner, float(np.abs(entries).max(initial=0.0)))
         # below this all rows are the same point up to rounding, and any gamma gives the same kernel
         return 1.0 / spread if spread > 1e-300 else 1.0
     if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < math.inf:
@@ -258,7 +262,7 @@ def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
     return float(gamma)
 
 
-def moments(X: Rows) -> tuple[Float, Float]:
+def _moments(X: Rows) -> tuple[Float, Float]:
     """Return the mean and the variance of each column in O(n·d), float64."""
     if isinstance(X, np.ndarray):
         mean = X.mean(axis=0, dtype=np.float64)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from kampong._runtime.callbacks import FitWatcher
 from kampong._runtime.compute import one_blas_thread, run, split
 from kampong.data.labels import labels_from, labels_state
-from kampong.data.rows import rows_from, rows_state
+from kampong.data.rows import LARGEST_ENTRY, refuse_overflow, rows_from, rows_state
 from kampong.kernels.chains import BallHull, Chains, Extraction
 from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_scores
 from kampong.kernels.margin.base import MESSAGES, MarginClassifier
@@ -192,9 +192,10 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         """Return the features of rows, float64."""
         if self._components is not None:
             values: Float = np.asarray(X @ self._components.T.astype(X.dtype), dtype=np.float64)
-            return values
-        X = X[:, self.support_] if self._kernel.name == "precomputed" else X
-        return kernel_scores(self._kernel, X, self._support, self._coefficients)
+        else:
+            X = X[:, self.support_] if self._kernel.name == "precomputed" else X
+            values = kernel_scores(self._kernel, X, self._support, self._coefficients)
+        return refuse_overflow(type(self).__name__, values)
 
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds."""
@@ -224,6 +225,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         return state
 
     def _from_state(self, contents: Contents) -> None:
+        self._check_parameters()
         self._kernel = Kernel.from_state(contents.part("kernel"), self.n_features_in_)
         self.gamma_, precomputed = self._kernel.gamma, self._kernel.name == "precomputed"
         self.classes_, self.status_ = (labels_from(contents.part(name)) for name in ("classes", "status"))
@@ -235,6 +237,10 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         for name, dtype in FIGURES.items():
             setattr(self, name, contents.array(name, dtype, (n_features,), finite=False, nan=True))
         self.class_means_ = contents.array("class_means_", np.float64, (n_classes, n_features), finite=False, nan=True)
+        unseen = np.isnan(self.class_means_).any(axis=1)
+        whole = np.isnan(self.class_means_[unseen]).all() and not unseen.all()
+        if not whole or np.abs(self.class_means_[~unseen]).max(initial=0.0) > LARGEST_ENTRY:
+            contents.refuse("class_means_ holds NaN or numbers too large for a mean")
         self.n_kernel_evaluations_ = contents.whole("n_kernel_evaluations")
         self.n_samples_seen_ = contents.whole("n_samples_seen")
         self.n_iter_ = int(self.n_steps_.max(initial=0))

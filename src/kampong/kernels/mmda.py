@@ -338,7 +338,8 @@ class MaximumMarginDiscriminant(MarginFeatures):
             self._sample = RowSample(X, codes, np.arange(len(codes)))
         return X, values
 
-    def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Rows, np.ndarray]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         name, wanted = type(self).__name__, self.n_components_per_class
         if isinstance(wanted, bool) or not isinstance(wanted, numbers.Integral) or wanted < 1:
             raise ValueError(f"{name}: n_components_per_class must be a whole number ≥ 1, got {wanted!r}.")
@@ -347,4 +348,3 @@ class MaximumMarginDiscriminant(MarginFeatures):
         check_choice(name, "criterion", self.criterion, ("gap", "meb"))
         check_choice(name, "orthogonal", self.orthogonal, ("class", "all"))
         check_choice(name, "selection", self.selection, ("furthest", "sample"))
-        return super()._validate(X, y, reset=reset)

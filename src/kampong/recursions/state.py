@@ -165,6 +165,8 @@ class RecursionState:
         result._gram_holds = contents.flag("gram_holds")
         result.snapshot = Snapshot.from_state(contents.part("snapshot"), p, n_features)
         contents.finish()
+        taken, first, edge = result.n_samples, result.snapshot.n_samples, result.snapshot.next_edge
+        contents.require(first <= taken < edge, f"{taken} rows were taken, but a snapshot of {first} is due at {edge}")
         return result
 
     def learn(self, X: Rows, codes: Integer, weights: Float, points: Float) -> None:

@@ -19,8 +19,8 @@ from kampong.data.labels import (
     members_of,
     memberships_of,
 )
-from kampong.data.rows import check_finite, check_rows, check_weights, raise_not_finite
-from kampong.statistics.batch import Summary, all_finite, few_dense, learn_rows, summarise
+from kampong.data.rows import LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
+from kampong.statistics.batch import LARGEST, Summary, all_finite, few_dense, learn_rows, summarise
 from kampong.statistics.removal import HINT, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
     from kampong.data.labels import Label
 
-FURTHEST = 1e155
+FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
+
+MOST = 1e300
+"""The largest weight and sum of squares that a file may hold: their sums stay finite."""
 
 FEW = 8
 """A batch of at most so many rows is learnt row by row, which costs less than a summary."""
@@ -239,6 +242,8 @@ class ClassMeans:
         check_factor(factor)
         self._counts *= factor
         self._squares *= factor
+        gone = self._counts < LEAST_WEIGHT  # its share would vanish in the sum of all
+        self._counts[gone] = self._squares[gone] = 0.0
         self._row_weight *= factor
         return self
 
@@ -417,9 +422,12 @@ class ClassMeans:
         if form[0] != n_features or form[1] < 0 or form[2] > 1:
             contents.refuse(f"form is {form.tolist()} for {n_features} features")
         self.n_samples, self.multilabel = int(form[1]), {-1: None, 0: False, 1: True}[int(form[2])]
-        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
+        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0, high=MOST)
         self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
-        self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0)
+        self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0, high=MOST)
+        seen = int(np.count_nonzero(self._counts))
+        contents.require(bool(self.multilabel) or seen <= self.n_samples, f"{seen} classes of {self.n_samples} rows")
+        contents.require(seen == 0 or self.multilabel is not None, "there are rows without a form of their labels")
         self._numbers = contents.array("numbers", np.int64, (n_classes,), low=0, high=self.n_samples)
         if not self.multilabel and self._numbers.sum() != self.n_samples:
             contents.refuse(f"its classes have {self._numbers.sum()} rows, and it has seen {self.n_samples}")

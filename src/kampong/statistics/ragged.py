@@ -10,7 +10,7 @@ import numpy as np
 
 from kampong._runtime.compute import compiled
 from kampong.checkpoint.contents import LARGEST
-from kampong.data.rows import REALS
+from kampong.data.rows import LARGEST_ENTRY, REALS
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
@@ -78,7 +78,7 @@ def sample_from(contents: Contents, n_classes: int, n_features: int) -> dict[str
     keys = contents.array("sample_keys", np.float64, (None,))
     n = len(keys)
     codes = contents.array("sample_codes", np.int64, (None,), low=0, high=n_classes - 1)
-    data = contents.array("sample_data", REALS, (None,))
+    data = contents.array("sample_data", REALS, (None,), low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
     index_dtype = np.int32 if n_features < 2**31 else np.int64
     arrays = {
         "sample_keys": keys,

@@ -10,7 +10,7 @@ from scipy import linalg
 from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
 from kampong.statistics.batch import shift_far_columns
-from kampong.statistics.means import ClassMeans
+from kampong.statistics.means import MOST, ClassMeans
 from kampong.statistics.removal import part_scatter
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ WIDEST = 8192
 
 ALONE = 2048
 """Up to so many features each thread has its own scatter (a batch then takes 5·d² numbers)."""
+
+SMALL = 512
+"""Up to so many features the eigenvalues of a scatter read from a file are checked; past that only its entries are."""
+
+ROUNDING = 1e-6
+"""What rounding, and rows taken out again, may leave of a law, relative to the largest sums there were."""
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
@@ -104,18 +110,23 @@ class ClassScatter(ClassMeans):
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
-        packed = np.empty(self.n_features * (self.n_features + 1) // 2)
-        _pack(self._scatter, packed)
-        return {**super().to_state(), "scatter": packed, "peak_diagonal": self._peak_diagonal.copy()}
+        return {**super().to_state(), "scatter": np.tril(self._scatter), "peak_diagonal": self._peak_diagonal.copy()}
 
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
-        packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
-        _unpack(packed, self._scatter)
-        least = self._scatter.diagonal().min(initial=0.0)
-        if least < 0:
-            contents.refuse(f"scatter has the negative diagonal entry {least}")
-        self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0)
+        scatter = contents.array("scatter", np.float64, (self.n_features, self.n_features))
+        diagonal = scatter.diagonal()
+        if scatter.size and not 0 <= diagonal.min() <= diagonal.max() <= MOST:
+            contents.refuse(f"scatter has diagonal entries from {diagonal.min()} to {diagonal.max()}")
+        self._scatter = np.ascontiguousarray(scatter)
+        self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0, high=MOST)
+        peaks = np.sqrt(np.maximum(self._peak_diagonal, diagonal))
+        if _passes_bound(self._scatter, np.sqrt(diagonal), peaks):
+            contents.refuse("scatter has entries past the roots of its diagonal, so it is no sum of squares")
+        if 0 < self.n_features <= SMALL:
+            least = np.linalg.eigvalsh(self._scatter)[0]  # of its lower triangle, which is the one that counts
+            if least < -ROUNDING * float(peaks @ peaks):
+                contents.refuse(f"scatter has the negative eigenvalue {least}, so it is no sum of squares")
 
     def _triangle(self) -> Float:
         return self._scatter
@@ -237,24 +248,6 @@ def _add_pairs(
 
 
 @compiled
-def _pack(matrix: Float, packed: Float) -> None:
-    """Write the lower triangle row after row."""
-    start = 0
-    for i in range(matrix.shape[0]):
-        packed[start : start + i + 1] = matrix[i, : i + 1]
-        start += i + 1
-
-
-@compiled
-def _unpack(packed: Float, matrix: Float) -> None:
-    """Write rows of a lower triangle where they were."""
-    start = 0
-    for i in range(matrix.shape[0]):
-        matrix[i, : i + 1] = packed[start : start + i + 1]
-        start += i + 1
-
-
-@compiled
 def mirror(matrix: Float) -> None:
     """Copy the lower triangle to the upper one, in tiles that fit the cache."""
     d, tile = matrix.shape[0], 64
@@ -263,3 +256,13 @@ def mirror(matrix: Float) -> None:
             for i in range(first, min(first + tile, d)):
                 for j in range(second, min(second + tile, i)):
                     matrix[j, i] = matrix[i, j]
+
+
+@compiled
+def _passes_bound(scatter: Float, roots: Float, peaks: Float) -> bool:
+    """Tell whether an entry of the lower triangle is larger than a sum of squares can have, beyond rounding."""
+    for i in range(scatter.shape[0]):
+        for j in range(i):
+            if not abs(scatter[i, j]) <= (1.0 + ROUNDING) * roots[i] * roots[j] + ROUNDING * peaks[i] * peaks[j]:
+                return True
+    return False

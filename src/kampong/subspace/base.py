@@ -15,7 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._runtime.callbacks import with_callbacks
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
-from kampong.data.rows import check_choice, check_number, check_points, check_weights, validate_batch, validate_rows
+from kampong.data.rows import (
+    LEAST_WEIGHT,
+    check_choice,
+    check_number,
+    check_points,
+    check_weights,
+    refuse_vanishing,
+    validate_batch,
+    validate_rows,
+)
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows, PastRows
@@ -25,7 +34,7 @@ from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
-from kampong.subspace.solvers import classes_seen, solve, solver_for, worth_of
+from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
 from kampong.subspace.unlearning import Unlearning
 
 if TYPE_CHECKING:
@@ -537,6 +546,8 @@ class DiscriminantSubspace(
                 f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
                 "another class."
             )
+        if self._statistics.within_trace < 1e-290:
+            refuse_vanishing(type(self).__name__, float(np.abs(self._statistics.means).max()))
         try:
             return make_predictor(self._recipe(), self._statistics, rows, keep)
         except ValueError as error:
@@ -604,12 +615,17 @@ class DiscriminantSubspace(
         self._read_back(contents)
 
     def _read_back(self, contents: Contents) -> None:
-        """Take back the predictor, where a checkpoint holds one that fits the statistics."""
+        """Check the parameters and take back the predictor, where a checkpoint holds one that fits the statistics."""
         self._forget_results()
+        self._check_parameters()
+        wanted, width = self._wanted(), self._statistics.n_features
+        contents.require(self.solver in ("auto", *SOLVERS), f"solver is {self.solver!r:.100}")
+        contents.require(wanted is None or wanted <= width, f"n_components is {wanted} for {width} columns")
         if "predictor" in contents:
             predictor = self._predictor_from(contents.part("predictor"))
             if not np.array_equal(predictor.classes, self._statistics.classes):
                 contents.refuse("the predictor and the statistics know different classes")
+            contents.require(classes_seen(self._statistics) > 1, "there is a predictor of fewer than two classes")
             self._predictor = predictor
 
     def _predictor_from(self, contents: Contents) -> Predictor:
@@ -671,7 +687,9 @@ def _age(weights: Float, decay: float) -> tuple[Float, float]:
     total = np.cumsum(weights)
     younger = (total[-1] if len(total) else 0.0) - total
     own = np.expm1(weights * math.log(decay)) / (decay - 1.0)
-    return own * decay**younger, float(decay ** total[-1])
+    aged = own * decay**younger
+    aged[aged < LEAST_WEIGHT] = 0.0
+    return aged, float(decay ** total[-1])
 
 
 def _parameters(model: Any) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport
 from kampong.checkpoint import Savable
 from kampong.data.labels import labels_from, labels_state
-from kampong.data.rows import check_number, rows_from, rows_state, validate_rows, validated
+from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
 
@@ -65,20 +66,9 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         weights = np.ascontiguousarray(self.dual_coef_.T)
         if self._kernel.name == "precomputed":
             rows = rows[:, self.support_]
-        scores: Float = kernel_scores(self._kernel, rows, self._support, weights) + self.intercept_
+        scores = kernel_scores(self._kernel, rows, self._support, weights) + self.intercept_
+        scores = refuse_overflow(type(self).__name__, scores)
         return scores[:, 0] if len(self.intercept_) == 1 else scores
-
-    @property
-    def coef_(self) -> Float:
-        """The normal vectors of the hyperplanes, (n_problems, n_features), for kernel="linear" only."""
-        check_is_fitted(self)
-        if self._kernel.name != "linear":
-            raise AttributeError(
-                f"{type(self).__name__} has coef_ for kernel='linear' only, not for {self._kernel.name!r}: its "
-                "hyperplane lies in the space of the kernel. Use dual_coef_ and support_vectors_."
-            )
-        coefficients: Float = np.asarray(self.dual_coef_ @ self.support_vectors_)
-        return coefficients
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row.
@@ -107,8 +97,8 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
 
     # How.
 
-    def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Rows, np.ndarray]:
-        """Check parameters, rows and labels."""
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit could use."""
         name = type(self).__name__
         check_number(name, "tol", self.tol, low=0.0, high=1e300, next_step="It is the relative duality gap to reach.")
         step = "It is the budget for kernel rows, in megabytes."
@@ -116,6 +106,12 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         value = self.max_iter
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
             raise ValueError(f"{name}: max_iter must be a whole number ≥ 1, got {value!r}.")
+        check_random_state(getattr(self, "random_state", None))
+
+    def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Rows, np.ndarray]:
+        """Check parameters, rows and labels."""
+        self._check_parameters()
+        name = type(self).__name__
         X, y = validated(self, X, y, reset=reset, ensure_min_samples=1)
         check_classification_targets(y)
         if isinstance(self.kernel, str) and self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -199,6 +195,7 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         }
 
     def _from_state(self, contents: Contents) -> None:
+        self._check_parameters()
         self._kernel = Kernel.from_state(contents.part("kernel"), self.n_features_in_)
         self.classes_ = labels_from(contents.part("classes"))
         self.status_ = labels_from(contents.part("status"))
@@ -221,18 +218,14 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         self.support_vectors_ = rows_from(contents.part("support_vectors"), shape)
         self._support = self._kernel.prepare(self.support_vectors_)
 
-    def _advice(self, status: str) -> str:
-        """Return the message of a way to end."""
-        return MESSAGES[status]
-
     def _warn(self, outcomes: list[Solution]) -> None:
         """Warn that the gap was not reached, with the gap at the end and what to do."""
         name = type(self).__name__
-        for status in MESSAGES:
+        for status, message in MESSAGES.items():
             which = [p for p, out in enumerate(outcomes) if out.status == status]
             if which:
                 worst = max(outcomes[p].gap.relative for p in which)
-                text = self._advice(status).format(gap=worst, tol=self.tol, max_iter=self.max_iter)
+                text = message.format(gap=worst, tol=self.tol, max_iter=self.max_iter)
                 problems = (
                     "" if len(outcomes) == 1 else f" (classes {[self.classes_[p] for p in which[:5]]} vs the rest)"
                 )
