@@ -1,7 +1,8 @@
-"""Bytes in, blocks of whole lines out: from files, pipes and growing files, plain or compressed.
+"""Bytes in, blocks of whole records out: from files, pipes and growing files, plain or compressed.
 
-A block starts where the one before ended. Its end depends only on its start and on the bytes themselves, never on how
-they arrived. So the same input always gives the same batches, also after a stop between two blocks.
+A block starts where the one before ended. In a file its end depends only on its start and on the bytes themselves. So
+the same file always gives the same batches, also after a stop between two blocks. A pipe gives the same ones as long as
+its bytes come at once; what it holds after a second of waiting is a block too, so that answers are not late.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import gzip
 import hashlib
 import io
 import os
+import select
+import stat
 import time
 import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.quotes import MOST_BYTES, cut_at
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kampong.checkpoint import Contents
 
@@ -30,6 +34,7 @@ HOPELESS = 8  # a line this many times longer than the longest record is not rea
 WITNESS = 4096
 DIGITS = 32  # of a digest that is a witness
 PAUSE = 0.2
+LATE = 1.0  # seconds after which the lines that a pipe has given so far are a block
 BLANK = (b"", b"\r")
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -96,19 +101,23 @@ class Block:
         """Whether it holds only blanks."""
         return not self.data.strip()
 
-    def lines(self) -> list[tuple[int, int, bytes]]:
-        """Return number, offset and bytes of every line that is not blank."""
-        found, offset = [], self.offset
-        for number, line in enumerate(self.data.removesuffix(b"\n").split(b"\n"), self.line + 1):
-            if line not in BLANK:
-                found.append((number, offset, line))
-            offset += len(line) + 1
+    def lines(self, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, bytes]]:
+        """Return number, offset and bytes of every record that is not blank: a line, or what one of the spans holds."""
+        found, number, at = [], self.line + 1, 0
+        for start, stop in [*spans, (len(self.data), len(self.data))]:
+            for line in self.data[at:start].removesuffix(b"\n").split(b"\n") if start > at else ():
+                if line not in BLANK:
+                    found.append((number, self.offset + at, line))
+                number, at = number + 1, at + len(line) + 1
+            if stop > start:
+                record = self.data[start:stop].removesuffix(b"\n")
+                found.append((number, self.offset + start, record))
+                number, at = number + record.count(b"\n") + 1, stop
         return found
 
-    def without_first_line(self) -> Block:
-        """Return the block less its first line, which was a header."""
-        cut = self.data.find(b"\n") + 1 or len(self.data)
-        return Block(self.data[cut:], self.offset + cut, self.line + 1, self.end)
+    def without_start(self, size: int) -> Block:
+        """Return the block less its first bytes, which were a header."""
+        return Block(self.data[size:], self.offset + size, self.line + self.data.count(b"\n", 0, size), self.end)
 
 
 def open_bytes(path: str) -> tuple[Any, str, Any]:
@@ -144,9 +153,11 @@ class Blocks:
         follow: bool = False,
         max_record: int = MAX_RECORD,
         times: int = 1,
+        quoted: bytes = b"",
         stop: threading.Event | None = None,
     ) -> None:
         self.path, self.follow, self.max_record, self._stop = path, follow, max_record, stop
+        self._quoted = quoted  # what separates columns, where a quoted field may run over several lines
         self._smallest = times * SMALLEST
         self._file, self.compression, self._raw = open_bytes(path)
         try:
@@ -162,8 +173,17 @@ class Blocks:
             raise SourceError(f"{path}: --follow needs a plain file that grows; this is {what}.")
         self.place = place
         self._buffer, self._ended = b"", False
+        self._waits = not follow and not self.compression and self._is_pipe()
         if self.place.offset and skip:
             self._skip()
+
+    def _is_pipe(self) -> bool:
+        """Tell whether the bytes come as someone writes them."""
+        mode = os.fstat(self._descriptor()).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+
+    def _descriptor(self) -> int:
+        return 0 if self.path == "-" else int(self._raw.fileno())
 
     def close(self) -> None:
         """Close the file."""
@@ -178,7 +198,7 @@ class Blocks:
 
     def _next(self) -> Block | None:
         wanted = min(LARGEST, max(self._smallest, self.place.offset // GROWTH))
-        self._fill(wanted)
+        self._fill(wanted, late=time.monotonic() + LATE)
         cut = self._buffer.rfind(b"\n", 0, wanted) + 1
         if self._ended and len(self._buffer) <= wanted:
             cut = len(self._buffer)
@@ -186,22 +206,43 @@ class Blocks:
             cut = self._long_line(wanted)
             if cut == 0:
                 return self._too_long()
+        if self._quoted and b'"' in self._buffer[:cut]:
+            cut = self._whole_records(cut)
         if cut == 0:
             return None
         data, self._buffer = self._buffer[:cut], self._buffer[cut:]
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         return Block(data, self.place.offset, self.place.line, self._after(data, data, len(data), lines))
 
-    def _fill(self, wanted: int) -> None:
-        """Read until so many bytes are here or the stream ends; a followed file ends when it holds whole lines."""
+    def _whole_records(self, end: int) -> int:
+        """Return where to cut before the end of a line, so that a record of several lines stays whole."""
+        most = min(self.max_record, MOST_BYTES)
+        while True:
+            cut, decided = cut_at(self._buffer, end, self._quoted, final=self._ended or self._stopped(), most=most)
+            if decided or (cut and (self.follow or self._waits)):
+                return cut
+            size = len(self._buffer)
+            self._fill(size + WITNESS, more=True)
+            if len(self._buffer) == size and self.follow and not self._stopped():
+                self._wait(size)
+
+    def _fill(self, wanted: int, *, late: float | None = None, more: bool = False) -> None:
+        """Read until so many bytes are here or the stream ends.
+
+        A followed file ends when it holds whole lines, and a pipe when it is late; `more` asks for at least one byte.
+        """
         if len(self._buffer) >= wanted:
             return
         parts, size = [self._buffer], len(self._buffer)
         while size < wanted and not self._ended:
+            if late is not None and self._waits and not self._comes(late) and any(b"\n" in one for one in parts):
+                break
             part = self._read(wanted - size)
             parts.append(part)
             size += len(part)
             if part:
+                if more and self._waits:
+                    break
                 continue
             if not self.follow:
                 self._ended = True
@@ -210,6 +251,12 @@ class Blocks:
             else:
                 self._wait(size)
         self._buffer = b"".join(parts)
+
+    def _comes(self, late: float) -> bool:
+        """Wait until a pipe has bytes, or until it is late; tell whether it has some."""
+        if isinstance(self._raw, _Put) and self._raw.waiting:
+            return True
+        return bool(select.select([self._descriptor()], [], [], max(late - time.monotonic(), 0.0))[0])
 
     def _stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()
@@ -312,6 +359,14 @@ class _Put(io.RawIOBase):
 
     def __init__(self, first: bytes, rest: IO[bytes]) -> None:
         self._first, self._rest = first, rest
+
+    @property
+    def waiting(self) -> bool:
+        """Whether bytes wait that were put back."""
+        return bool(self._first)
+
+    def fileno(self) -> int:
+        return self._rest.fileno()
 
     def readable(self) -> bool:
         return True

@@ -127,7 +127,7 @@ def encode(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[in
     if not schema.hash_width:
         return Encoded(sparse.csr_array(numbers) if schema.sparse else numbers, y, wrong)
     hashed, named = _hashed(schema, columns, rows)
-    X = sparse.csr_array(sparse.hstack([sparse.csr_array(numbers), hashed], format="csr")) if numbers.size else hashed
+    X = sparse.csr_array(sparse.hstack([sparse.csr_array(numbers), hashed], format="csr")) if schema.numbers else hashed
     return Encoded(X, y, wrong, named)
 
 

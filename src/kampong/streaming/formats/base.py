@@ -182,8 +182,13 @@ class LineFormat(Format):
             follow=source.follow,
             max_record=source.layout.max_record_bytes,
             times=self.block_factor,
+            quoted=self.quoted(source),
             stop=stop,
         )
+
+    def quoted(self, source: Source) -> bytes:
+        """Return what may separate the columns of a source whose quoted fields may hold line breaks; "" for others."""
+        return b""
 
     def parse(self, schema: Schema, part: Block) -> Batch:
         """Return the records of a block; a line that is longer than a record may be is a dead letter."""

@@ -1,36 +1,47 @@
-"""CSV and TSV: pyarrow reads a block at a time; if it fails, lines are read one by one to find the bad records.
+"""CSV and TSV: pyarrow reads a block at a time; if it fails, records are read one by one to find the bad ones.
 
-A line is a record. Blank lines are skipped. A line with an odd number of quotes, a NUL, a carriage return inside or
-bytes that are not UTF-8 is a dead letter, so that a stray quote never joins two lines or shifts a column.
+A line is a record, and so are several lines where a quoted field holds line breaks (`quotes`). Blank lines are skipped.
+A record with an odd number of quotes, a NUL, a carriage return inside a line or bytes that are not UTF-8 is a dead
+letter, so that a stray quote never joins two lines or shifts a column.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kampong.streaming.arrow import pa
+from kampong.streaming.blocks import Block, Place
 from kampong.streaming.errors import SourceError
 from kampong.streaming.formats.base import LineFormat
+from kampong.streaming.quotes import joined_lines
 from kampong.streaming.records import encode, joined
 from kampong.streaming.schema import NUMBER, infer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong.streaming.blocks import Block
     from kampong.streaming.records import Batch
     from kampong.streaming.schema import Schema
     from kampong.streaming.sources import Source
 
 NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
-FIRST = 1000
+FIRST, LOOKED_AT = 1000, 20
 UNREADABLE = dict.fromkeys((0, 13))
 
 csv.field_size_limit(2**30)  # how long a record may be is said elsewhere
+
+
+class Names(list[str]):
+    """The names of the columns, and what separates them."""
+
+    def __init__(self, names: Sequence[str], delimiter: str) -> None:
+        super().__init__(names)
+        self.delimiter = delimiter
 
 
 class Delimited(LineFormat):
@@ -42,14 +53,14 @@ class Delimited(LineFormat):
         What `--format` calls it.
     endings : tuple of str
         How the names of such files end.
-    delimiter : str
-        What separates the columns, unless the user says otherwise.
+    delimiters : str
+        What may separate the columns, unless the user says otherwise; the first where the first line does not tell.
     any_text : bool
         Whether a source of no other format is read as this one.
     """
 
-    def __init__(self, name: str, endings: tuple[str, ...], delimiter: str, *, any_text: bool = False) -> None:
-        self.name, self.endings, self.delimiter, self.any_text = name, endings, delimiter, any_text
+    def __init__(self, name: str, endings: tuple[str, ...], delimiters: str, *, any_text: bool = False) -> None:
+        self.name, self.endings, self.delimiters, self.any_text = name, endings, delimiters, any_text
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether any text is read as this format; all other formats are tried before."""
@@ -59,22 +70,26 @@ class Delimited(LineFormat):
         """Return the names in the first line, or "1", "2", … for the columns of a first record."""
         if part.too_long:
             raise SourceError(f"{source.path}: the first line has {part.too_long:,} bytes. Is this CSV?")
-        line, delimiter, has_header = part.data.split(b"\n")[0], self._delimiter(source), source.layout.header
+        delimiter, has_header = source.layout.delimiter or _sniffed(part.data, self.delimiters), source.layout.header
+        spans = joined_lines(part.data, delimiter.encode(), final=True).spans
+        size = spans[0][1] if spans and spans[0][0] == 0 else part.data.find(b"\n") + 1 or len(part.data)
+        line = part.data[:size]
         try:
-            names = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
+            names: list[str] = next(_cut(line.decode("utf-8-sig").rstrip("\r\n"), delimiter), [])
         except (UnicodeDecodeError, csv.Error) as error:
             raise SourceError(f"{source.path}: the first line cannot be read: {error}. Is this CSV in UTF-8?") from None
         if not names or "\0" in line.decode("utf-8-sig"):
             raise SourceError(f"{source.path}: the first line holds no columns. Is this CSV in UTF-8?")
         if has_header:
-            return names, part.without_first_line()
-        return [str(i + 1) for i in range(len(names))], part
+            return Names(names, delimiter), part.without_start(size)
+        return Names([str(i + 1) for i in range(len(names))], delimiter), part
 
     def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
         """Return the schema from the records of a first block."""
-        delimiter = self._delimiter(source)
-        lines = [line.decode("utf-8", "replace").rstrip("\r") for line in part.data.split(b"\n")[:FIRST]]
-        rows = [next(csv.reader([line.translate(UNREADABLE)], delimiter=delimiter), []) for line in lines if line]
+        delimiter = self._delimiter(columns)
+        spans = joined_lines(part.data, delimiter.encode(), final=True).spans
+        lines = [line.decode("utf-8", "replace").rstrip("\r") for _, _, line in part.lines(spans)[:FIRST]]
+        rows: list[list[str]] = [next(_cut(line.translate(UNREADABLE), delimiter), []) for line in lines]
         rows = [row for row in rows if len(row) == len(columns)]
         values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
         schema = infer(source.layout, self.name, columns, values, source.path, classes)
@@ -82,6 +97,7 @@ class Delimited(LineFormat):
 
     def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
         """Return the schema of a model for a source; without a header the columns must be in the order of learning."""
+        delimiter = self._delimiter(columns)
         if not source.layout.header:
             wanted = [one for one in schema.columns if one != schema.label]
             if len(columns) == len(schema.columns):
@@ -91,50 +107,82 @@ class Delimited(LineFormat):
                     f"{source.path}: {len(columns)} columns, where the model was learnt from {len(wanted)}."
                 )
             columns = wanted
-        return replace(super().fit(source, schema, columns), delimiter=self._delimiter(source))
+        return replace(super().fit(source, schema, columns), delimiter=delimiter)
 
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block."""
+        spans = joined_lines(block.data, schema.delimiter.encode(), final=True).spans
         if not block.data.strip(b"\r\n"):
-            return _careful(schema, block)
-        if _plain(block.data) and not _unclosed(_last_line(block.data), schema.delimiter):
+            return _careful(schema, block, spans)
+        last = block.lines(spans) if spans else [(0, 0, _last_line(block.data))]
+        if _plain(block.data, spans) and not any(_unclosed(line, schema.delimiter) for _, _, line in last):
             try:
-                table, ragged = _read(schema, block.data, as_text=False)
+                table, ragged = _read(schema, block.data, as_text=False, joins=bool(spans))
             except pa.ArrowInvalid:
-                return _careful(schema, block)
+                return _careful(schema, block, spans)
             records = table.num_rows + len(ragged)
-            if records == block.end.line - block.line or records == _count(block.data):
+            if records == _count(block.data, spans):
                 kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
                 columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-                return joined(schema, encode(schema, columns, len(kept)), kept, ragged, records, block.lines)
-        return _careful(schema, block)
+                encoded = encode(schema, columns, len(kept))
+                return joined(schema, encoded, kept, ragged, records, lambda: block.lines(spans))
+        return _careful(schema, block, spans)
 
-    def _delimiter(self, source: Source) -> str:
-        return source.layout.delimiter or self.delimiter
+    def quoted(self, source: Source) -> bytes:
+        """Return what may separate the columns."""
+        return (source.layout.delimiter or self.delimiters).encode()
+
+    def _delimiter(self, columns: Sequence[str]) -> str:
+        return columns.delimiter if isinstance(columns, Names) else self.delimiters[0]
 
 
-CSV = Delimited("csv", (".csv",), ",", any_text=True)
+CSV = Delimited("csv", (".csv",), ",;\t|", any_text=True)
 TSV = Delimited("tsv", (".tsv", ".tab"), "\t")
 
 
-def _count(data: bytes) -> int:
-    """Return the number of lines that are not blank."""
+def _sniffed(data: bytes, delimiters: str) -> str:
+    """Return what cuts the first record into most columns, of all that cut at least half of the next ones alike."""
+    best, most = delimiters[0], 1
+    for delimiter in delimiters:
+        spans = joined_lines(data, delimiter.encode(), final=True).spans
+        lines = [line for _, _, line in Block(data, 0, 0, Place()).lines(spans)[:LOOKED_AT]]
+        try:
+            sizes = [len(next(_cut(line.decode("utf-8-sig", "replace"), delimiter), ())) for line in lines]
+        except csv.Error:
+            continue
+        alike = sum(size == sizes[0] for size in sizes[1:])
+        if sizes and sizes[0] > most and 2 * alike >= len(sizes) - 1:
+            best, most = delimiter, sizes[0]
+    return best
+
+
+def _cut(record: str, delimiter: str) -> Any:
+    """Return a reader of one record, which may hold line breaks."""
+    return csv.reader(io.StringIO(record, newline=""), delimiter=delimiter)
+
+
+def _count(data: bytes, spans: Sequence[tuple[int, int]]) -> int:
+    """Return the number of records: lines that are not blank, and the spans of several lines."""
+    if spans:
+        return len(Block(data, 0, 0, Place()).lines(spans))
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if data[:1] in (b"\n", b"\r") or b"\n\n" in data or b"\n\r" in data:
         lines -= sum(line in (b"", b"\r") for line in data.removesuffix(b"\n").split(b"\n"))
     return lines
 
 
-def _plain(data: bytes) -> bool:
-    """Tell whether every line is well formed and its quotes are closed, so that pyarrow sees the same lines."""
+def _plain(data: bytes, spans: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether every record is well formed and its quotes are closed, so that pyarrow sees the same records."""
     if b"\0" in data or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return False
     if b'"' not in data:
         return True
     characters = np.frombuffer(data, dtype=np.uint8)
     quotes = np.cumsum(characters == ord('"'), dtype=np.int32)
-    at_ends = quotes[characters == ord("\n")]
-    return not ((at_ends & 1).any() or quotes[-1] & 1)
+    ends = np.flatnonzero(characters == ord("\n"))
+    for start, stop in spans:
+        ends = ends[(ends < start) | (ends >= stop - 1)]
+    return not ((quotes[ends] & 1).any() or quotes[-1] & 1)
 
 
 def _last_line(data: bytes) -> bytes:
@@ -147,10 +195,10 @@ def _unclosed(line: bytes, delimiter: str) -> bool:
     if b'"' not in line:
         return False
     text = line.decode("utf-8", "replace").rstrip("\r")
-    return len(list(csv.reader([text, ""], delimiter=delimiter))) != 2
+    return len(list(_cut(text + "\n\n", delimiter))) != 2
 
 
-def _read(schema: Schema, data: bytes, *, as_text: bool) -> tuple[Any, dict[int, str]]:
+def _read(schema: Schema, data: bytes, *, as_text: bool, joins: bool) -> tuple[Any, dict[int, str]]:
     """Return the columns in use, and the records that have too few or too many columns."""
     ragged: dict[int, str] = {}
 
@@ -167,7 +215,9 @@ def _read(schema: Schema, data: bytes, *, as_text: bool) -> tuple[Any, dict[int,
     table = pa.csv.read_csv(
         pa.BufferReader(data),
         read_options=pa.csv.ReadOptions(use_threads=False, column_names=list(schema.columns), block_size=len(data) + 1),
-        parse_options=pa.csv.ParseOptions(delimiter=schema.delimiter, invalid_row_handler=note),
+        parse_options=pa.csv.ParseOptions(
+            delimiter=schema.delimiter, invalid_row_handler=note, newlines_in_values=joins
+        ),
         convert_options=pa.csv.ConvertOptions(
             column_types=types, include_columns=list(types), null_values=NULLS, strings_can_be_null=False
         ),
@@ -175,9 +225,9 @@ def _read(schema: Schema, data: bytes, *, as_text: bool) -> tuple[Any, dict[int,
     return table, ragged
 
 
-def _careful(schema: Schema, block: Block) -> Batch:
+def _careful(schema: Schema, block: Block, spans: Sequence[tuple[int, int]]) -> Batch:
     """Return the records of a block in which something is wrong."""
-    places = block.lines()
+    places = block.lines(spans)
     dead: dict[int, str] = {}
     for i, (_, _, line) in enumerate(places):
         if reason := _broken(line):
@@ -196,7 +246,7 @@ def _careful(schema: Schema, block: Block) -> Batch:
 def _broken(line: bytes) -> str:
     if b"\0" in line:
         return "the line holds a NUL byte"
-    if b"\r" in line.removesuffix(b"\r"):
+    if b"\r" in line.removesuffix(b"\r").replace(b"\r\n", b"\n"):
         return "the line holds a carriage return"
     if line.count(b'"') % 2:
         return "a quote is not closed in this line"
@@ -209,13 +259,15 @@ def _broken(line: bytes) -> str:
 
 def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[int, str]]:
     """Cut lines into columns of text; where pyarrow joins lines, one line at a time."""
-    if lines and not _unclosed(lines[-1], schema.delimiter):
-        table, ragged = _read(schema, b"\n".join(lines) + b"\n", as_text=True)
+    joins = any(b"\n" in line for line in lines)
+    # Where pyarrow joins lines, each record must be closed by itself: else two mistakes may leave the number right.
+    if lines and not any(_unclosed(line, schema.delimiter) for line in (lines if joins else lines[-1:])):
+        table, ragged = _read(schema, b"\n".join(lines) + b"\n", as_text=True, joins=joins)
         if table.num_rows + len(ragged) == len(lines):
             return {name: table.column(name).combine_chunks() for name in table.column_names}, ragged
     ragged, rows = {}, []
     for i, line in enumerate(lines):
-        cut = next(csv.reader([line.decode("utf-8").rstrip("\r")], delimiter=schema.delimiter))
+        cut = next(_cut(line.decode("utf-8").rstrip("\r"), schema.delimiter))
         if _unclosed(line, schema.delimiter):
             ragged[i] = "a quote is not closed in this line"
         elif len(cut) != len(schema.columns):
