@@ -39,6 +39,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
         ("gate", 100, "the pass alone"),
+        ("continual", 10, "unlearning:"),
         ("crossings", 10, "KernelFisherDiscriminant.partial_fit"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("margin", 100, "covertype", marks=pytest.mark.slow),

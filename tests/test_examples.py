@@ -21,3 +21,8 @@ def test_example_runs(path, tmp_path, monkeypatch, capsys):
         assert last[0] == "1797"
         assert float(last[3]) > 0.9
         assert (tmp_path / "digits.png").stat().st_size > 10_000
+    if path.stem == "classes_that_keep_coming":
+        changes = [float(line.split()[-1]) for line in printed.splitlines() if "largest change" in line]
+        assert len(changes) == 3
+        assert max(changes) < 1e-9
+        assert (tmp_path / "classes.png").stat().st_size > 10_000

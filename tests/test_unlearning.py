@@ -312,3 +312,12 @@ def test_a_full_sample_and_landmarks_from_rows_are_reported():
     kernel = KernelFisherDiscriminant(landmarks=50).fit(X, y).unlearn(X[:50], y[:50])
     assert kernel.exact
     assert "landmarks were placed with rows" in kernel.remarks[-1]
+
+
+def test_half_precision_rows_are_learnt_as_single_precision_ones():
+    X, y = load_digits(return_X_y=True)
+    half = (X / 16).astype(np.float16)
+    model = FisherDiscriminant(ridge=0.1).fit(half, y)
+    expected = FisherDiscriminant(ridge=0.1).fit(half.astype(np.float32), y)
+    np.testing.assert_array_equal(model.predict_proba(half), expected.predict_proba(half.astype(np.float32)))
+    assert model.transform(half).dtype == np.float32

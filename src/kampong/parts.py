@@ -70,6 +70,9 @@ def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int
         if isinstance(result, KernelSubspace):
             result._features_seed = result.random_state  # Fourier features are the same for all parts
         result.random_state = part_seed(result.random_state, number)
+        statistics = getattr(result, "_statistics", None)
+        if isinstance(result, KernelSubspace) and isinstance(statistics, KernelScatter):
+            result._statistics = result._empty_on(statistics.basis)  # its sample draws from the seed of the part
     for X, y, *rest in parts:
         if X.shape[0]:
             result.partial_fit(X, y, sample_weight=rest[0] if rest else None)
@@ -169,7 +172,7 @@ def fit_landmarks(model: Kernel, X: Any, y: Any, sample_weight: Any = None) -> K
     # A column that is constant in the sample may vary in other parts.
     if isinstance(basis, LandmarkBasis) and basis.kernel.varying is not None:
         basis = LandmarkBasis(replace(basis.kernel, varying=None), basis.landmarks)
-    result._statistics = KernelScatter(basis)
+    result._statistics = result._empty_on(basis)
     return result
 
 
@@ -235,6 +238,7 @@ def _blank(model: Model, *, keep: bool = True) -> Model:
         result.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             result.feature_names_in_ = model.feature_names_in_
-        result._statistics, result._said = KernelScatter(statistics.basis), False
+        result._statistics, result._said = result._empty_on(statistics.basis), False
+        result._width = model._width if isinstance(model, KernelSubspace) else None
         result._forget_results()
     return result

@@ -127,7 +127,10 @@ def refuse_overflow(owner: str, answers: Float) -> Float:
 
 def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
     """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
-    given = (admit(X), *(admit(labels, "y") for labels in y))
+    rows = admit(X)
+    if isinstance(rows, np.ndarray) and rows.dtype == np.float16:
+        rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
+    given = (rows, *(admit(labels, "y") for labels in y))
     with _in_range(f"{type(estimator).__name__}: X"):
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=[np.float64, np.float32], **asked)
     return (admit(found[0]), found[1]) if y else admit(found)

@@ -232,8 +232,8 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     step = "3 is common; a polynomial of degree 1 is the linear kernel."
     degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
     coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
-    mean, variances = _moments(X)
-    value = _gamma(owner, gamma, X, mean, variances)
+    mean, variances = moments(X)
+    value = gamma_from(owner, gamma, mean, variances)
     if name != "rbf" or not isinstance(X, np.ndarray):
         return Kernel(name, gamma=value, degree=degree, coef0=coef0)
     constant = X.max(axis=0) == X.min(axis=0)
@@ -242,7 +242,8 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     return Kernel(name, gamma=value, centre=mean, varying=varying)
 
 
-def _gamma(owner: str, gamma: Any, X: Rows, mean: Float, variances: Float) -> float:
+def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
+    """Return γ as a number, from the mean and the variance of each column where it is a word."""
     if isinstance(gamma, str) and gamma in ("mean", "scale"):
         spread = 2.0 * float(variances.sum())
         if gamma == "scale":
@@ -262,7 +263,7 @@ def _gamma(owner: str, gamma: Any, X: Rows, mean: Float, variances: Float) -> fl
     return float(gamma)
 
 
-def _moments(X: Rows) -> tuple[Float, Float]:
+def moments(X: Rows) -> tuple[Float, Float]:
     """Return the mean and the variance of each column in O(n·d), float64."""
     if isinstance(X, np.ndarray):
         mean = X.mean(axis=0, dtype=np.float64)

@@ -31,6 +31,10 @@ L⁻¹ S L⁻ᵀ multiplies the rounding of S by the inverse of this, which must
 """
 
 
+EQUAL = 1e-9
+"""Products that differ by a smaller part are equal."""
+
+
 class LandmarkBasis:
     """An orthonormal basis of the span of the images of some landmarks, and the map of rows to it.
 
@@ -228,12 +232,15 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         sums, total = np.zeros((len(places), X.shape[1])), np.zeros(len(places))
         for part in blocks(len(rows), X.dtype.itemsize * (len(places) + X.shape[1]), target=VALUES_BYTES):
             block = X[rows[part]]
-            nearest = np.argmax(block @ chosen.T - norms, axis=1)
-            belongs = sparse.csr_array(
-                (weights[rows[part]].astype(X.dtype), (nearest, np.arange(len(block)))), shape=(len(places), len(block))
-            )
+            near = block @ chosen.T - norms
+            # seeds that are equally near share a row: on whole numbers a last bit would decide between them
+            top = near.max(axis=1, keepdims=True)
+            equal = max(EQUAL, 4 * float(np.finfo(X.dtype).eps)) * (np.abs(top) + norms.max())
+            mine, nearest = np.nonzero(near >= top - equal)
+            parts = weights[rows[part]] / np.bincount(mine, minlength=len(block))
+            belongs = sparse.csr_array((parts[mine].astype(X.dtype), (nearest, mine)), shape=(len(places), len(block)))
             sums += belongs @ block
-            total += np.bincount(nearest, weights=weights[rows[part]], minlength=len(places))
+            total += np.bincount(nearest, weights=parts[mine], minlength=len(places))
         filled = total > 0
         centres[places[filled]] = sums[filled] / total[filled, None]
     return centres

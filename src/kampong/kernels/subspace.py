@@ -6,7 +6,7 @@ import copy
 import numbers
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -21,19 +21,25 @@ from kampong.data.rows import check_choice, check_finite, check_number, check_we
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.functions import Kernel, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
+from kampong.kernels.trial import KEPT, choose_width, landmark_trial
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
+from kampong.statistics.reservoir import BUDGET, ROW_BYTES, ClassReservoir
 from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.base import DiscriminantSubspace, check_priors
+from kampong.subspace.choice import Choice
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
-from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor
+from kampong.subspace.predictor import TRAINED, TRIED, Predictor, Recipe, RowsInHand, make_predictor
 from kampong.subspace.solvers import classes_seen
 from kampong.subspace.unlearning import LANDMARKS
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
+    from kampong.statistics.kernel_scatter import Basis
+    from kampong.subspace.heads import Inside
+    from kampong.subspace.trials import HeadTrial
 
 MOST_BY_DEFAULT = 2000
 """The most landmarks of "auto": with more, the n·m² of the scatter takes most of the time."""
@@ -97,6 +103,8 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     _space = "directions of the landmarks' span"
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
     columns_can_move = False
+    _tries: ClassVar[bool] = False  # whether heads are compared on rows left out, which needs a ridge
+    _width: Choice | None = None  # how γ was chosen
 
     def merge(self, other: Self) -> Self:
         """Return a new estimator that has learnt from both streams; neither operand changes.
@@ -119,7 +127,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
             if not _is_plain(model.landmarks):
                 model.landmarks = "rows"
         result = super(KernelSubspace, mine).merge(theirs)
-        result.landmarks = self.landmarks
+        result.landmarks, result._width = self.landmarks, self._width
         return result
 
     def inverse_transform(self, X: Any) -> Float:
@@ -189,7 +197,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         self._value(None)
         earlier, in_hand = getattr(self, "_statistics", None), y is not None
         if in_hand and self.warm_start and isinstance(earlier, KernelScatter) and earlier.basis.width == n_features:
-            self._statistics = KernelScatter(earlier.basis)
+            self._statistics = self._empty_on(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
         self._said = False
@@ -243,7 +251,14 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         """Return empty statistics on landmarks placed with these rows."""
         seen = np.flatnonzero(weights)
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
-        return KernelScatter(self._place(*first))
+        return self._empty_on(self._place(*first))
+
+    def _empty_on(self, basis: Basis) -> KernelScatter:
+        """Return statistics on landmarks that have learnt nothing, with a sample of rows where heads are tried."""
+        if not self._tries or isinstance(basis, FourierBasis):  # Fourier features promise to hold no rows
+            return KernelScatter(basis)
+        budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
+        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=int(self.random_state)))
 
     def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis | FourierBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
@@ -279,7 +294,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
                     "weight. Ask for fewer, begin with a larger batch, or pass the landmarks as an array."
                 )
         self._check_memory(m, X.shape[1])
-        kernel = self._kernel(X, weights)
+        kernel = self._kernel(X, weights, None if self._is_fourier() else y)
         if self._is_fourier():
             seed = self.random_state if self._features_seed is None else self._features_seed
             try:
@@ -302,9 +317,24 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
                 f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
             )
 
-    def _kernel(self, X: Rows, weights: Float) -> Kernel:
-        """Return the kernel, with its width from these rows."""
+    def _kernel(self, X: Rows, weights: Float, y: Any = None) -> Kernel:
+        """Return the kernel, with its width from these rows, chosen by their labels where they are given."""
         gamma = self.gamma
+        if isinstance(gamma, str) and gamma == "auto":
+            gamma = "mean"
+            if self.kernel == "rbf" and y is not None and not is_indicator(y):
+                usual = self._of_width("mean", X, weights)
+                _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
+                seed = int(self.random_state)
+                chosen = choose_width(
+                    lambda width: self._of_width(width, X, weights), usual.gamma, X, codes, weights, seed
+                )
+                self._width = chosen
+                return usual if chosen is None else self._of_width(chosen.value, X, weights)
+        return self._of_width(gamma, X, weights)
+
+    def _of_width(self, gamma: Any, X: Rows, weights: Float) -> Kernel:
+        """Return the kernel of a width, or of the rule that the width follows."""
         if isinstance(gamma, str) and gamma in ("mean", "scale") and np.ptp(weights):
             gamma = _weighted_gamma(gamma, X, weights)
         name = type(self).__name__
@@ -346,7 +376,15 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _recipe(self) -> Recipe:
         """Return what is asked for; landmarks have no order, so signs follow from the class means."""
-        return replace(super()._recipe(), signs_by_means=True)
+        recipe = replace(super()._recipe(), signs_by_means=True)
+        if not self._tries or (self.head != "auto" and self.head not in (*TRIED, *TRAINED)):
+            return recipe
+
+        def trial(inside: Inside, components: Float, value: float) -> HeadTrial | None:
+            assert isinstance(self._statistics, KernelScatter)
+            return landmark_trial(self._statistics, inside, components, value)
+
+        return replace(recipe, trial=trial, choice=self._width)
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         made = super()._make(rows, keep)
@@ -358,15 +396,22 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         if not isinstance(statistics, KernelScatter):
             return None
         assert isinstance(statistics.basis, LandmarkBasis | FourierBasis)
-        state = {"basis": statistics.basis.to_state(), "statistics": statistics.to_state()}
+        state: dict[str, Any] = {"basis": statistics.basis.to_state(), "statistics": statistics.to_state()}
+        if self._width is not None:
+            state["width"] = self._width.to_state()
         return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
         part = contents.part("basis")
         kind = FourierBasis if "n_fourier" in part else LandmarkBasis
         basis = kind.from_state(part, self.n_features_in_)
-        plain = ClassScatter.from_state(contents.part("statistics"), basis.rank)
-        self._statistics, self._said = KernelScatter.around(basis, plain), False
+        sums = contents.part("statistics")
+        kept = ClassReservoir.from_state(sums.part("kept"), basis.width) if "kept" in sums else None
+        plain = ClassScatter.from_state(sums, basis.rank)
+        if kept is not None and not set(kept.classes.tolist()) <= set(plain.classes.tolist()):
+            contents.refuse("the sample has classes that the sums do not know")
+        self._statistics, self._said = KernelScatter.around(basis, plain, kept), False
+        self._width = Choice.from_state(contents.part("width")) if "width" in contents else None
         self._read_back(contents)
 
     def _predictor_from(self, contents: Contents) -> Predictor:

@@ -14,6 +14,8 @@ from kampong.statistics.scatter import ClassScatter, mirror
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.statistics.means import ClassMeans
+    from kampong.statistics.reservoir import ClassReservoir
+    from kampong.statistics.rows import Sample
 
 VALUES_BYTES = 64 * 2**20
 """Bytes of a block of kernel values: enough rows for the next product to run at full speed."""
@@ -50,11 +52,14 @@ class KernelScatter(ClassScatter):
     ----------
     basis : Basis
         The landmarks.
+    kept : ClassReservoir, optional
+        A sample of the rows themselves, to choose with; it learns what this object learns.
     """
 
-    def __init__(self, basis: Basis) -> None:
+    def __init__(self, basis: Basis, kept: ClassReservoir | None = None) -> None:
         super().__init__(basis.rank)
         self.basis = basis
+        self.kept = kept
         self._turned: Float | None = None
 
     @property
@@ -122,11 +127,46 @@ class KernelScatter(ClassScatter):
         self._turned = None
         for part in blocks(X.shape[0], self.basis.rank * X.dtype.itemsize, target=VALUES_BYTES):
             self._learn(self.basis.values(X[part]), reading.part(part.start, part.stop))
+        if self.kept is not None:
+            self.kept.update(X, y, reading.weights, decay=decay)
+        return self
+
+    def sample(self, most: int) -> Sample:
+        """Return rows of the sample in orthonormal coordinates: all of them, or `most`."""
+        assert self.kept is not None
+        sample = self.kept.sample(most)
+        places = {label: place for place, label in enumerate(self.classes.tolist())}
+        positions = np.array([places[label] for label in self.kept.classes.tolist()], dtype=np.int64)
+        rows = self.basis.coordinates(self.basis.values(sample.rows).astype(np.float64, copy=False))
+        return sample._replace(rows=rows, members=sample.members.renamed(positions))
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take rows out again, as if they had never come; on an error the state is as before.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, n_features)
+            Rows that were learnt.
+        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
+            Their labels.
+        sample_weight : array of shape (rows,), optional
+            Their weights.
+
+        Returns
+        -------
+        KernelScatter
+            This object.
+        """
+        kept = None if self.kept is None else self.kept._copy()
+        super().unlearn(X, y, sample_weight)
+        self.kept = None if kept is None else kept.unlearn(X, y, sample_weight)
         return self
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
         self._turned = None
+        if self.kept is not None:
+            self.kept.decay(factor)
         return super().decay(factor)
 
     @classmethod
@@ -144,9 +184,9 @@ class KernelScatter(ClassScatter):
         return result
 
     @classmethod
-    def around(cls, basis: Basis, plain: ClassScatter) -> Self:
+    def around(cls, basis: Basis, plain: ClassScatter, kept: ClassReservoir | None = None) -> Self:
         """Return the statistics whose sums over kernel values are those of `plain`."""
-        result = cls(basis)
+        result = cls(basis, kept)
         result.__dict__.update(plain.__dict__)
         return result
 
@@ -161,8 +201,18 @@ class KernelScatter(ClassScatter):
         self._turned = None
         return super()._take_out(taken)
 
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
+        state = super().to_state()
+        return state if self.kept is None else {**state, "kept": self.kept.to_state()}
+
     def _copy(self) -> Self:
-        return type(self).around(self.basis, self.plain())
+        return type(self).around(self.basis, self.plain(), None if self.kept is None else self.kept._copy())
+
+    def _join(self, other: Any, joined: Float) -> None:
+        super()._join(other, joined)
+        if self.kept is not None:
+            self.kept = None if other.kept is None else self.kept.merge(other.kept)
 
     def _check_mergeable(self, other: ClassMeans) -> None:
         if isinstance(other, KernelScatter) and not self.basis.same_as(other.basis):

@@ -110,15 +110,17 @@ class ClassScatter(ClassMeans):
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
-        return {**super().to_state(), "scatter": np.tril(self._scatter), "peak_diagonal": self._peak_diagonal.copy()}
+        packed = np.empty(self.n_features * (self.n_features + 1) // 2)
+        _pack(self._scatter, packed)
+        return {**super().to_state(), "scatter": packed, "peak_diagonal": self._peak_diagonal.copy()}
 
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
-        scatter = contents.array("scatter", np.float64, (self.n_features, self.n_features))
-        diagonal = scatter.diagonal()
-        if scatter.size and not 0 <= diagonal.min() <= diagonal.max() <= MOST:
+        packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
+        _unpack(packed, self._scatter)
+        diagonal = self._scatter.diagonal()
+        if len(diagonal) and not 0 <= diagonal.min() <= diagonal.max() <= MOST:
             contents.refuse(f"scatter has diagonal entries from {diagonal.min()} to {diagonal.max()}")
-        self._scatter = np.ascontiguousarray(scatter)
         self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0, high=MOST)
         peaks = np.sqrt(np.maximum(self._peak_diagonal, diagonal))
         if _passes_bound(self._scatter, np.sqrt(diagonal), peaks):
@@ -245,6 +247,24 @@ def _add_pairs(
             scaled = w * np.float64(data[a])
             for b in range(first, a + 1):
                 scatter[j, indices[b]] += scaled * np.float64(data[b])
+
+
+@compiled
+def _pack(matrix: Float, packed: Float) -> None:
+    """Write the lower triangle row after row."""
+    start = 0
+    for i in range(matrix.shape[0]):
+        packed[start : start + i + 1] = matrix[i, : i + 1]
+        start += i + 1
+
+
+@compiled
+def _unpack(packed: Float, matrix: Float) -> None:
+    """Write rows of a lower triangle where they were."""
+    start = 0
+    for i in range(matrix.shape[0]):
+        matrix[i, : i + 1] = packed[start : start + i + 1]
+        start += i + 1
 
 
 @compiled

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kampong._runtime.compute import Float, Integer
     from kampong.statistics.reservoir import SampledScatter
+    from kampong.statistics.rows import Sample
     from kampong.subspace.heads.base import Head, Inside
 
 WIDEST = 1024
@@ -81,9 +82,7 @@ class LeaveOneOut:
         self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
         dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
         self.rows = (dense.astype(np.float64, copy=False) - self.mean) @ self.vectors
-        self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
-        self.gone = np.minimum(self.own, 1.0)
-        self.left = self.counts[self.codes] - self.gone
+        self._take(sample)
         known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         K, d = means.shape
         most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
@@ -92,6 +91,12 @@ class LeaveOneOut:
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
             self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
+
+    def _take(self, sample: Sample) -> None:
+        """Take classes and weights of the sample, and what leaves its class with each row."""
+        self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
+        self.gone = np.minimum(self.own, 1.0)
+        self.left = self.counts[self.codes] - self.gone
 
     def judged(self, rows: Integer) -> Judged:
         """Return classes and weights of some rows."""
@@ -152,7 +157,7 @@ class LeaveOneOut:
 
     def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
         """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
-        return _Trial(self, ridge, components, inside)
+        return Trial(self, ridge, components, inside)
 
 
 def most_rows(n_features: int) -> int:
@@ -160,7 +165,7 @@ def most_rows(n_features: int) -> int:
     return 2**14 if n_features <= DIRECTIONS else 2**13
 
 
-class _Trial(HeadTrial):
+class Trial(HeadTrial):
     """Heads along some directions, trained on the sample and compared on rows that none of them has seen."""
 
     def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from scipy import special
@@ -19,6 +19,7 @@ from scipy import special
 from kampong._runtime.compute import project
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import refuse_overflow
+from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
@@ -82,6 +83,11 @@ class Recipe:
         Whether the sign of a direction follows from the class means, where its entries have no order of their own.
     priors : array of shape (K,) or None
         The shares of the classes where the predictor will be used; None for those observed.
+    trial : callable or None
+        Where the value is given: what makes heads to try, from what is known of the classes, the directions and the
+        value; it may return None.
+    choice : Choice or None
+        How something else was chosen, for instance the width of a kernel.
     """
 
     criterion: type[Criterion]
@@ -94,6 +100,8 @@ class Recipe:
     space: str = "features"
     signs_by_means: bool = False
     priors: Float | None = None
+    trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True)
@@ -316,8 +324,17 @@ def make_predictor(
     inside = _inside(recipe, criterion, statistics, found.components, rows)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
+    tried = None
     if trial is not None and choice is not None and not missing:
         tried = trial(inside, found.components)
+    elif recipe.trial is not None and keep is None and not missing:
+        tried = recipe.trial(inside, found.components, criterion.value)
+        nothing = np.empty(0)
+        judges = 0 if tried is None else len(tried.judged.codes)
+        choice = recipe.choice or (None if tried is None else Choice(criterion.value, nothing, nothing, judges))
+    elif recipe.trial is not None and keep is not None:
+        choice = keep.choice
+    if tried is not None and choice is not None:
         chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
         head, choice = chosen.head, replace(choice, heads=chosen.badness)
         hidden = chosen.hidden if len(chosen.hidden) else hidden
@@ -405,7 +422,7 @@ def _kept_head(
     directions = np.concatenate([components, keep.hidden])
     wide = _inside(recipe, criterion, statistics, directions, None) if len(keep.hidden) else inside
     if head.reads_sample:
-        if not isinstance(statistics, ClassRows | ClassReservoir):
+        if not _has_sample(statistics):
             return None, nothing
         wide = _sampled(wide, statistics, directions, statistics.mean)
     then = np.concatenate([keep.components, keep.hidden])
@@ -510,12 +527,21 @@ def _covariance(
 def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, components: Float, mean: Float) -> Inside:
     """Return what is known of the classes with a sample of rows, where the head asked for is trained on one."""
     asked = recipe.head in HEADS and HEADS[recipe.head].needs_sample
-    if not asked or statistics.multilabel or not isinstance(statistics, ClassRows | ClassReservoir):
+    if not asked or statistics.multilabel or not _has_sample(statistics):
         return inside
     return _sampled(inside, statistics, components, mean)
 
 
-def _sampled(inside: Inside, statistics: ClassRows | ClassReservoir, components: Float, mean: Float) -> Inside:
+def _has_sample(statistics: ClassMeans) -> TypeGuard[ClassRows | ClassReservoir | KernelScatter]:
+    """Tell whether a sample of rows is kept."""
+    if isinstance(statistics, KernelScatter):
+        return statistics.kept is not None
+    return isinstance(statistics, ClassRows | ClassReservoir)
+
+
+def _sampled(
+    inside: Inside, statistics: ClassRows | ClassReservoir | KernelScatter, components: Float, mean: Float
+) -> Inside:
     """Return what is known of the classes with a sample of rows."""
     sample = statistics.sample(JUDGES)
     points = project(sample.rows, components, mean).astype(np.float64)

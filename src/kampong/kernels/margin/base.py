@@ -70,6 +70,18 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         scores = refuse_overflow(type(self).__name__, scores)
         return scores[:, 0] if len(self.intercept_) == 1 else scores
 
+    @property
+    def coef_(self) -> Float:
+        """The normal vectors of the hyperplanes, (n_problems, n_features), for kernel="linear" only."""
+        check_is_fitted(self)
+        if self._kernel.name != "linear":
+            raise AttributeError(
+                f"{type(self).__name__} has coef_ for kernel='linear' only, not for {self._kernel.name!r}: its "
+                "hyperplane lies in the space of the kernel. Use dual_coef_ and support_vectors_."
+            )
+        coefficients: Float = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        return coefficients
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row.
 
@@ -218,14 +230,18 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         self.support_vectors_ = rows_from(contents.part("support_vectors"), shape)
         self._support = self._kernel.prepare(self.support_vectors_)
 
+    def _advice(self, status: str) -> str:
+        """Return the message of a way to end."""
+        return MESSAGES[status]
+
     def _warn(self, outcomes: list[Solution]) -> None:
         """Warn that the gap was not reached, with the gap at the end and what to do."""
         name = type(self).__name__
-        for status, message in MESSAGES.items():
+        for status in MESSAGES:
             which = [p for p, out in enumerate(outcomes) if out.status == status]
             if which:
                 worst = max(outcomes[p].gap.relative for p in which)
-                text = message.format(gap=worst, tol=self.tol, max_iter=self.max_iter)
+                text = self._advice(status).format(gap=worst, tol=self.tol, max_iter=self.max_iter)
                 problems = (
                     "" if len(outcomes) == 1 else f" (classes {[self.classes_[p] for p in which[:5]]} vs the rest)"
                 )

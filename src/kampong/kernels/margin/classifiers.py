@@ -37,7 +37,8 @@ class MinOverClassifier(OverClassifier):
     kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows.
+        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
+        stream it is taken anew whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -73,8 +74,13 @@ class MinOverClassifier(OverClassifier):
         Their weights times their labels, for one problem of two classes or one a class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
+    coef_ : array of shape (n_problems, n_features)
+        For kernel="linear", the normal vector of each hyperplane.
     counts_ : array of shape (n_problems, n_support)
         With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
+    trace_ : list of arrays
+        With walk="paper", the course of each problem: `step`, `length` ‖v_t‖, `margin` (the least v · z over it, or
+        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i.
     margin_ : array of shape (n_problems,)
         The distance of the nearest pattern from the hyperplane, in feature space.
     dual_gap_ : array of shape (n_problems,)
@@ -161,13 +167,19 @@ class MaxMinOverClassifier(OverClassifier):
 
     Parameters
     ----------
-    nu : float or None
+    nu : float, sequence of float, "auto" or None
         None for a hard margin; else at most this fraction of the patterns is inside the margin, and at least this
-        fraction is stored. At most 2·min(M₊, M₋)/M.
+        fraction is stored. At most ν_max = 2·min(M₊, M₋)/M; with walk="paper" and the augmented bias up to 1. One
+        number, or one a problem. "auto" takes the smallest K = νM of each problem for which a margin exists, found by
+        bisection: it exists, which the paper shows, but it is narrow; use it as a lower bound.
+    nu_of : {"patterns", "largest"}
+        What `nu` is a fraction of: the patterns of a problem, as in the paper, or its ν_max, which suits classes of
+        very different size.
     kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows.
+        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
+        stream it is taken anew whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -203,8 +215,15 @@ class MaxMinOverClassifier(OverClassifier):
         Their weights times their labels, for one problem of two classes or one a class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
+    coef_ : array of shape (n_problems, n_features)
+        For kernel="linear", the normal vector of each hyperplane.
     counts_ : array of shape (n_problems, n_support)
         With walk="paper", how often each pattern was learnt, minus how often it was forgotten.
+    trace_ : list of arrays
+        With walk="paper", the course of each problem: `step`, `length` ‖v_t‖, `margin` (the least v · z over it, or
+        the mean of the K least), `stored` patterns, relative `gap`, and the largest `share` α_i.
+    nu_ : array of shape (n_problems,)
+        With a soft margin, the fraction K/M in use in each problem.
     margin_ : array of shape (n_problems,)
         The half-width of the corridor: the distance of its edge from the hyperplane, in feature space.
     dual_gap_ : array of shape (n_problems,)
@@ -249,6 +268,7 @@ class MaxMinOverClassifier(OverClassifier):
         self,
         nu: Any = None,
         *,
+        nu_of: str = "patterns",
         kernel: Any = "rbf",
         gamma: Any = "mean",
         degree: float = 3,
@@ -263,6 +283,7 @@ class MaxMinOverClassifier(OverClassifier):
         verbose: int = 0,
     ) -> None:
         self.nu = nu
+        self.nu_of = nu_of
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -335,6 +356,8 @@ class CoreVectorClassifier(MarginClassifier):
         Their weights times their labels, for one problem of two classes or one a class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
+    coef_ : array of shape (n_problems, n_features)
+        For kernel="linear", the normal vector of each hyperplane.
     margin_ : array of shape (n_problems,)
         ρ/‖w‖, the half-width of the corridor in feature space.
     dual_gap_ : array of shape (n_problems,)

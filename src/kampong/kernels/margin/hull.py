@@ -182,6 +182,9 @@ class Walk(NamedTuple):
     steps: int
     gap: Gap
     status: str
+    trace: tuple[tuple[int, float, float, int, float, float], ...] = ()
+    """By moments, about five times as many as powers of two: t, ‖v_t‖, the least margin over it, patterns stored, the
+    relative gap, and the largest α_i."""
 
 
 def walk(
@@ -236,9 +239,11 @@ def walk(
         margins = hull.gradient(rows.times(used, weights)[:, 0], counts / patterns)
     limit = 4 * longest(rows.diagonal, hull, patterns) ** 2 if forget else math.inf
     step_rule = maxminover if forget else minover
-    done, chunk, interrupted = 0, 64, False
+    done, edge, chunk, interrupted, trace = 0, 64, 128, False, []
     tiny = 1e-12 * float(hull.squared_norms(rows.diagonal).max())
     while True:
+        # the trace is denser than the looks at the gap, which may cost kernel values
+        wanted = min(max(1, done // 5), min(edge, steps) - done)
         try:
             taken, missing = step_rule(
                 rows.store,
@@ -251,7 +256,7 @@ def walk(
                 limit,
                 counts,
                 margins,
-                min(chunk, steps - done),
+                wanted,
             )
             done += taken
             if missing >= 0:
@@ -264,14 +269,26 @@ def walk(
                 raise
             interrupted = True
         total = max(1, int(counts.sum()))
-        gap = _walk_gap(rows, hull, counts / total, margins * patterns / total)
+        alpha, gradient = counts / total, margins * patterns / total
+        trace.append((done, *_moment(hull, alpha, gradient, total / patterns)))
+        if done < min(edge, steps) and not interrupted:
+            continue
+        gap = _walk_gap(rows, hull, alpha, gradient)
         status = _walk_status(gap, tol, tiny, out_of_steps=done >= steps)
         if on_chunk is not None and not interrupted:
             stop = on_chunk(Walk(counts.copy(), margins.copy(), done, gap, status or "interrupted"))
             interrupted = stop and not status
         if status or interrupted:
-            return Walk(counts, margins, done, gap, "interrupted" if interrupted else status)
-        chunk = min(2 * chunk, 8192)
+            return Walk(counts, margins, done, gap, "interrupted" if interrupted else status, tuple(trace))
+        edge, chunk = edge + chunk, min(2 * chunk, 8192)
+
+
+def _moment(hull: Hull, alpha: Float, gradient: Float, scale: float) -> tuple[float, float, int, float, float]:
+    """Return ‖v‖, the least margin (soft: the mean of the K least) over it, patterns stored, gap, largest share."""
+    raw = hull.gap(alpha, gradient)
+    length = math.sqrt(max(raw.objective, 0.0))
+    margin = raw.bound / length if length > 0 else math.nan
+    return scale * length, margin, int(np.count_nonzero(alpha)), raw.relative, float(alpha.max())
 
 
 def _walk_status(gap: Gap, tol: float, tiny: float, *, out_of_steps: bool) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
 from kampong._runtime.compute import stack
-from kampong.data.rows import check_choice, check_number
+from kampong.data.rows import check_choice
+from kampong.kernels.functions import gamma_from, moments
 from kampong.kernels.margin.base import MarginClassifier
 from kampong.kernels.margin.core_set import Solution, solve
 from kampong.kernels.margin.hull import Hull, Walk, walk
+from kampong.kernels.margin.nu import check_nu, count_patterns, most_patterns, smallest_patterns
 from kampong.kernels.margin.problem import UNKNOWN, Options
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ class OverClassifier(MarginClassifier):
     """What MinOver and MaxMinOver share."""
 
     nu: Any = None
+    nu_of: Any = "patterns"
     bias: Any
     walk: Any
     warm_start: Any
@@ -34,6 +38,9 @@ class OverClassifier(MarginClassifier):
     _stored_codes: Integer
     _stored_numbers: Integer
     _stored_weights: list[Float]
+    _spread: Spread
+    _fixed_at: int
+    trace_: list[np.ndarray]
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:
@@ -54,6 +61,7 @@ class OverClassifier(MarginClassifier):
         X, y = self._validate(X, y)
         codes = self._encode(y)
         start = self._previous(X, codes)
+        self._follow_spread(X, first=True)
         self._learn(X, codes, self._open(X), start, y)
         self.n_samples_seen_ = X.shape[0]
         return self
@@ -97,6 +105,7 @@ class OverClassifier(MarginClassifier):
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
             start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
+        self._follow_spread(X[-len(y) :], first=first)
         rows = self._open(X, fresh=first, stream=True)
         self._learn(X, codes, rows, start)
         self.n_samples_seen_ += len(y)
@@ -113,8 +122,15 @@ class OverClassifier(MarginClassifier):
             "numbers": self._stored_numbers,
             "weights": np.array(self._stored_weights),
         }
-        counts = {"counts_": self.counts_} if hasattr(self, "counts_") else {}
-        return {**state, "stored": stored, "n_samples_seen_": self.n_samples_seen_, **counts}
+        more = {name: getattr(self, name) for name in ("counts_", "nu_") if hasattr(self, name)}
+        if hasattr(self, "trace_"):
+            fields = list(TRACE.names or ())
+            traces = [np.stack([trace[name].astype(float) for name in fields], axis=1) for trace in self.trace_]
+            more["traces"] = {f"problem{k}": trace for k, trace in enumerate(traces)}
+        if hasattr(self, "_spread"):
+            spread = self._spread._asdict()
+            more["spread"] = {**spread, "fixed_at": self._fixed_at}
+        return {**state, "stored": stored, "n_samples_seen_": self.n_samples_seen_, **more}
 
     def _from_state(self, contents: Contents) -> None:
         super()._from_state(contents)
@@ -127,6 +143,21 @@ class OverClassifier(MarginClassifier):
         self.n_samples_seen_ = contents.whole("n_samples_seen_")
         if "counts_" in contents:
             self.counts_ = contents.array("counts_", np.int64, (n_problems, None))
+        if "nu_" in contents:
+            self.nu_ = contents.array("nu_", np.float64, (n_problems,), low=0.0, high=1.0)
+        if "traces" in contents:
+            traces, lines = contents.part("traces"), (None, len(TRACE.names or ()))
+            names = [f"problem{k}" for k in range(n_problems)]
+            tables = [traces.array(name, np.float64, lines, finite=False, nan=True) for name in names]
+            traces.finish()
+            self.trace_ = [np.array([tuple(line) for line in table], dtype=TRACE) for table in tables]
+        if "spread" in contents:
+            spread, shape = contents.part("spread"), (self.n_features_in_,)
+            mean = spread.array("mean", np.float64, shape)
+            variances = spread.array("variances", np.float64, shape, low=0.0)
+            self._spread = Spread(spread.whole("total", low=1), mean, variances)
+            self._fixed_at = spread.whole("fixed_at", low=1)
+            spread.finish()
 
     def _previous(self, X: Rows, codes: Integer) -> list[Float] | None:
         """Return the weights of the last fit, if this one may start from them."""
@@ -142,14 +173,19 @@ class OverClassifier(MarginClassifier):
         name = type(self).__name__
         check_choice(name, "bias", self.bias, ("augmented", "exact"))
         check_choice(name, "walk", self.walk, ("paper", "fast"))
-        hulls, patterns = [], []
-        for signs in self._signs(codes):
-            # a stream may begin with only one side of a problem; then there is no second hull
-            split = self.bias == "exact" and len(np.unique(signs)) == 2
-            count = self._patterns(signs, split)
-            cap = math.inf if self.nu is None else (0.5 if split else 1.0) / count
-            hulls.append(Hull(signs, offset=0.0 if split else 1.0, cap=cap, split=split))
-            patterns.append(count)
+        check_choice(name, "nu_of", self.nu_of, ("patterns", "largest"))
+        problems = self._signs(codes)
+        # a stream may begin with only one side of a problem; then there is no second hull
+        splits = [self.bias == "exact" and len(np.unique(signs)) == 2 for signs in problems]
+        hulls = [
+            Hull(signs, offset=0.0 if split else 1.0, split=split)
+            for signs, split in zip(problems, splits, strict=True)
+        ]
+        patterns = self._patterns(rows, hulls)
+        if self.nu is not None:
+            hulls = [replace(hull, cap=hull.group_sum / count) for hull, count in zip(hulls, patterns, strict=True)]
+            shares = [(2 if hull.split else 1) * count for hull, count in zip(hulls, patterns, strict=True)]
+            self.nu_ = np.array(shares) / len(codes)
         watcher = None
         if y is not None:
             watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
@@ -185,6 +221,7 @@ class OverClassifier(MarginClassifier):
     ) -> list[Solution]:
         outcomes: list[Solution] = []
         weights: list[Float] = []
+        self.trace_ = []
         interrupted = stopped = False
         unknown = Solution(np.zeros(rows.n_samples), np.full(rows.n_samples, math.inf), UNKNOWN, 0, 0, "interrupted")
 
@@ -217,6 +254,7 @@ class OverClassifier(MarginClassifier):
             outcomes.append(_outcome(end._replace(status="interrupted") if interrupted else end, count))
             interrupted = interrupted or stopped
             weights.append(end.counts.astype(np.float64))
+            self.trace_.append(np.array(list(end.trace), dtype=TRACE))
             if self.verbose:
                 print(
                     f"problem {p}: {end.steps} steps, relative gap {end.gap.relative:.3g}, "
@@ -226,20 +264,65 @@ class OverClassifier(MarginClassifier):
         self._weights = weights
         return outcomes
 
-    def _patterns(self, signs: Float, split: bool) -> int:
-        """Return K, the patterns of a step (of each class, where the classes have hulls of their own)."""
+    def _patterns(self, rows: KernelRows, hulls: list[Hull]) -> list[int]:
+        """Return K of each problem: the patterns of a step (of each class, where each has a hull of its own)."""
         if self.nu is None:
-            return 1
-        name, n = type(self).__name__, len(signs)
-        nu = check_number(name, "nu", self.nu, low=0.0, high=1.0, next_step="Use None for a hard margin.")
-        smaller = min(int((signs > 0).sum()), int((signs < 0).sum()))
-        count = max(1, math.ceil(nu * n - 1e-9))
-        if smaller and count > 2 * smaller:
-            raise ValueError(
-                f"{name}: nu={nu:g} asks for {count} of {n} patterns, but the smaller side of a problem has {smaller}; "
-                f"nu must be at most 2·{smaller}/{n} = {2 * smaller / n:.4g}. Lower nu or balance the classes."
-            )
-        return max(1, math.ceil(nu * n / 2 - 1e-9)) if split else min(count, n)
+            return [1] * len(hulls)
+        name, whole = type(self).__name__, self.walk == "paper"
+        if isinstance(self.nu, str) and self.nu == "auto":
+            options = Options(0.5, max_steps=int(self.max_iter), block_bytes=self._budget)
+            rng = check_random_state(self.random_state)
+            limits = [most_patterns(hull.signs, hull.split, whole) for hull in hulls]
+            return [smallest_patterns(rows, hull, most, options, rng) for hull, most in zip(hulls, limits, strict=True)]
+        values, of_largest = check_nu(name, self.nu, len(hulls)), self.nu_of == "largest"
+        return [
+            count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest)
+            for nu, hull in zip(values, hulls, strict=True)
+        ]
+
+    def _advice(self, status: str) -> str:
+        """Return the message of a way to end; with a soft margin, the advice is to raise nu."""
+        if status != "inseparable" or self.nu is None:
+            return super()._advice(status)
+        return (
+            "the mean margin of the nearest patterns is nowhere positive, so there is no soft margin at "
+            f"nu={np.round(self.nu_, 4).tolist()}; the best hyperplane found is kept "
+            "(relative duality gap {gap:.3g}). "
+            'Raise nu (nu="auto" finds the smallest that works), or use another kernel.'
+        )
+
+    def _follow_spread(self, X: Rows, *, first: bool) -> None:
+        """Let a γ that depends on the data follow a stream: it is taken anew when the rows have doubled."""
+        if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel in ("linear", "precomputed"):
+            return
+        mean, variances = moments(X)
+        batch = Spread(X.shape[0], mean, variances)
+        self._spread = batch if first else self._spread.join(batch)
+        self._fixed_at = self._fixed_at if not first else X.shape[0]
+        if not first and self._spread.total >= 2 * self._fixed_at:
+            value = gamma_from(type(self).__name__, self.gamma, self._spread.mean, self._spread.variances)
+            self._kernel, self._fixed_at = replace(self._kernel, gamma=value), self._spread.total
+
+
+class Spread(NamedTuple):
+    """Number, mean and variances of the rows of a stream."""
+
+    total: int
+    mean: Float
+    variances: Float
+
+    def join(self, other: Spread) -> Spread:
+        """Return the spread of both (Chan, Golub and LeVeque)."""
+        total = self.total + other.total
+        share, away = other.total / total, other.mean - self.mean
+        inside = (1 - share) * self.variances + share * other.variances
+        return Spread(total, self.mean + share * away, inside + share * (1 - share) * away**2)
+
+
+TRACE = np.dtype(
+    [("step", np.int64), ("length", float), ("margin", float), ("stored", np.int64), ("gap", float), ("share", float)]
+)
+"""A moment of a walk: t, ‖v_t‖, the least margin over ‖v_t‖, patterns stored, relative gap, the largest share α_i."""
 
 
 def _outcome(end: Walk, patterns: int) -> Solution:
