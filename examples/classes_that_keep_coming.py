@@ -40,7 +40,9 @@ def main(folder: Path) -> None:
         peer.partial_fit(X[rows], y[rows], classes=np.arange(10))
         known = test & (y < first + 2)
         curve.append([np.mean(one.predict(X[known]) == y[known]) for one in (model, peer)])
-        print(f"{first + 2:>2} classes known: accuracy {curve[-1][0]:.3f} (SGDClassifier.partial_fit {curve[-1][1]:.3f})")
+        print(
+            f"{first + 2:>2} classes known: accuracy {curve[-1][0]:.3f} (SGDClassifier.partial_fit {curve[-1][1]:.3f})"
+        )
     joint = fresh().fit(X[train], y[train])
     print(f"task by task beside all rows at once: largest change of a score {largest_change(model, joint, X):.0e}")
 
@@ -51,13 +53,17 @@ def main(folder: Path) -> None:
 
     receipt = merged.unlearn(X[shares[3]], y[shares[3]])
     never = combine(letter for i, letter in enumerate(letters) if i != 3)
-    print(f"one client forgotten: {receipt.rows} rows, largest change of a score {largest_change(merged, never, X):.0e}")
+    print(
+        f"one client forgotten: {receipt.rows} rows, largest change of a score {largest_change(merged, never, X):.0e}"
+    )
 
     folder.mkdir(parents=True, exist_ok=True)
     _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     for name, values, marker in zip(("kampong", "SGDClassifier.partial_fit"), np.transpose(curve), "os", strict=True):
         axes.plot(range(2, 11, 2), values, marker=marker, label=name)
-    axes.set(xlabel="classes so far", ylabel="accuracy on them", ylim=(0, 1.02), title="Classes that come two at a time")
+    axes.set(
+        xlabel="classes so far", ylabel="accuracy on them", ylim=(0, 1.02), title="Classes that come two at a time"
+    )
     axes.legend()
     picture = folder / "classes.png"
     axes.figure.savefig(picture, dpi=120)

@@ -12,9 +12,6 @@ import pandas as pd
 from river import checks, compose, datasets, evaluate, linear_model, metrics, multiclass, preprocessing
 
 from kampong import (
-    ClassMeans,
-    ClassReservoir,
-    ClassScatter,
     FisherDiscriminant,
     InterClassScatter,
     KernelFisherDiscriminant,
@@ -22,8 +19,6 @@ from kampong import (
     MarginSubspace,
 )
 from kampong.adapters.river import StreamingSubspace
-from kampong.statistics.reservoir import SampledScatter
-from kampong.statistics.widening import widened
 
 
 @pytest.mark.parametrize("check", list(checks.yield_checks(StreamingSubspace())), ids=lambda check: check.__name__)
@@ -79,21 +74,6 @@ def test_features_that_come_late_were_zero_before():
     found = model.transform_many(frame[list(frame.columns[::-1])])
     np.testing.assert_allclose(np.abs(found), np.abs(local.transform(X)), rtol=0, atol=1e-9)
     assert model.predict_many(frame).tolist() == [f"class {label}" for label in local.predict(X)]
-
-
-@pytest.mark.parametrize("kind", [ClassMeans, ClassScatter, ClassReservoir, SampledScatter])
-def test_wider_statistics_are_those_of_wider_rows(kind):
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
-    narrow = kind(4).update(X, y)
-    wide = kind(7).update(np.pad(X, ((0, 0), (0, 3))), y)
-    got = widened(narrow, 7)
-    more = rng.normal(size=(50, 7))
-    for one in (got, wide):
-        one.update(more, y[:50])
-    for name, expected in wide.to_arrays().items():
-        np.testing.assert_allclose(got.to_arrays()[name], expected, rtol=0, atol=1e-9, err_msg=name)
-    assert narrow.n_features == 4
 
 
 def test_weights_are_counts():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from kampong._runtime.compute import one_blas_thread
 from kampong.kernels.subspace import KernelSubspace
-from kampong.statistics.widening import widened
+from kampong.statistics.reservoir import ClassReservoir
 from kampong.subspace import FisherDiscriminant
 from kampong.subspace.base import DiscriminantSubspace
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from kampong._runtime.compute import Float
-    from kampong.statistics.reservoir import ClassReservoir
     from kampong.subspace.predictor import Predictor
 
 __all__ = ["StreamingSubspace"]
@@ -143,9 +142,10 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
                 "Hash the features "
                 "(river.preprocessing.FeatureHasher), or use InterClassScatter, which takes any number."
             )
-        budget: ClassReservoir | Any = laid_out
-        fresh._statistics = widened(old, width, getattr(budget, "budget", None))
-        self._model, self._due = fresh, 0
+        if isinstance(old, ClassReservoir) and isinstance(laid_out, ClassReservoir):
+            old.budget = laid_out.budget
+        self._model._move_columns(np.arange(old.n_features), width)
+        self._due = 0
 
     # Predicting.
 
