@@ -40,9 +40,8 @@ def main(folder: Path) -> None:
         peer.partial_fit(X[rows], y[rows], classes=np.arange(10))
         known = test & (y < first + 2)
         curve.append([np.mean(one.predict(X[known]) == y[known]) for one in (model, peer)])
-        print(
-            f"{first + 2:>2} classes known: accuracy {curve[-1][0]:.3f} (SGDClassifier.partial_fit {curve[-1][1]:.3f})"
-        )
+        ours, theirs = curve[-1]
+        print(f"{first + 2:>2} classes known: accuracy {ours:.3f} (SGDClassifier.partial_fit {theirs:.3f})")
     joint = fresh().fit(X[train], y[train])
     print(f"task by task beside all rows at once: largest change of a score {largest_change(model, joint, X):.0e}")
 

@@ -44,9 +44,8 @@ def test_moving_columns_is_learning_them_at_their_places(kind, form, places):
     if make is not ClassMeans:
         block = np.random.default_rng(1).normal(size=(11, 3))
         sparse_sample = make is ClassReservoir and form is not np.asarray
-        if (
-            issubclass(make, ClassScatter) or sparse_sample
-        ):  # a dense row of another width takes other bytes of the budget
+        # A dense row of another width takes other bytes of the budget.
+        if issubclass(make, ClassScatter) or sparse_sample:
             np.testing.assert_allclose(moved.within_times(block), whole.within_times(block), atol=1e-10)
     again = make.from_arrays(moved.to_arrays())
     np.testing.assert_array_equal(again.means, moved.means)

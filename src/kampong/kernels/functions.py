@@ -233,6 +233,9 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
     coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
     mean, variances = moments(X)
+    if isinstance(gamma, str) and variances.sum() < 1e-290:
+        entries = X if isinstance(X, np.ndarray) else X.data
+        refuse_vanishing(owner, float(np.abs(entries).max(initial=0.0)))
     value = gamma_from(owner, gamma, mean, variances)
     if name != "rbf" or not isinstance(X, np.ndarray):
         return Kernel(name, gamma=value, degree=degree, coef0=coef0)
@@ -253,9 +256,6 @@ def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
                 f"{owner}: the squares of X overflow, so gamma={gamma!r} cannot be computed. "
                 "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
             )
-        if spread < 1e-290:
-            entries = X if isinstance(X, np.ndarray) else X.data
-            refuse_vanishing(owner, float(np.abs(entries).max(initial=0.0)))
         # below this all rows are the same point up to rounding, and any gamma gives the same kernel
         return 1.0 / spread if spread > 1e-300 else 1.0
     if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real) or not 0 < float(gamma) < math.inf:
