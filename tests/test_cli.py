@@ -41,8 +41,8 @@ def test_the_command_line_and_python_give_the_same_model(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], kampong.FisherDiscriminant(None)),
-        (["--ridge", "0.5", "--components", "1"], kampong.FisherDiscriminant(1, ridge=0.5)),
+        ([], kampong.FisherDiscriminant(None, half_life="auto")),
+        (["--ridge", "0.5", "--components", "1"], kampong.FisherDiscriminant(1, ridge=0.5, half_life="auto")),
         (["--epsilon", "0.5"], kampong.MarginSubspace(epsilon=0.5)),
         (["--method", "margin"], kampong.MarginSubspace()),
         (["--epsilon", "auto"], kampong.MarginSubspace(epsilon="auto")),

@@ -36,7 +36,7 @@ def spoil(how):
         blocks._digest = lambda _: "0" * 32  # the witness of the bytes before would notice
 
 def run(folder):
-    learn(f"{folder}/a.csv", kampong.MarginSubspace(2, epsilon=0.2), label="kind", model_file=f"{folder}/m",
+    learn(f"{folder}/a.csv", eval(options["model"]), label="kind", model_file=f"{folder}/m",
           out=f"{folder}/o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]))
 
 def start(folder, broken=""):
@@ -91,10 +91,15 @@ print(json.dumps(counts))
 """
 
 
-def drive(folder, streams, *, rows, longest, seed=0, pause=0.004):
+MARGIN = "kampong.MarginSubspace(2, epsilon=0.2)"
+DRIFT = "kampong.FisherDiscriminant(half_life='auto')"
+
+
+def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN):
     """Return what each stream left, a list of rounds, beside the one that nobody killed."""
     write_points(folder / "a.csv", rows, bad=0.05)
     options = {"folder": str(folder), "streams": streams, "seed": seed, "longest": longest, "pause": pause}
+    options["model"] = model
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
@@ -119,6 +124,18 @@ def test_killed_twenty_times_and_nothing_is_lost(tmp_path):
     assert all(one == whole for one in rounds["killed"])
     for broken in ("outputs", "offset"):
         assert any(one != whole for one in rounds[broken])
+
+
+def test_killed_twenty_times_while_half_lives_compete(tmp_path):
+    whole, rounds = drive(tmp_path, [("killed", "", 20)], rows=1500, longest=0.7, model=DRIFT)
+    assert all(one == whole for one in rounds["killed"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [DRIFT])
+def test_killed_a_hundred_times(tmp_path, model):
+    whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=6000, longest=0.3, model=model)
+    assert all(one == whole for one in rounds["killed"])
 
 
 @pytest.mark.slow

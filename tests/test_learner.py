@@ -24,6 +24,7 @@ from stream_problems import without_clock, write_points
 MODELS = [
     kampong.FisherDiscriminant(ridge=0.1),
     kampong.FisherDiscriminant(),
+    kampong.FisherDiscriminant(half_life="auto"),
     kampong.MarginSubspace(2, epsilon=0.3, half_life=400),
     kampong.MarginSubspace(epsilon=0.1, solver="reservoir", reservoir_bytes=20_000),
     kampong.InterClassScatter(),
@@ -71,7 +72,7 @@ def test_predictions_come_before_learning(tmp_path, small_blocks):
     np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", [MODELS[i] for i in (0, 1, 4, 5)], ids=str)
+@pytest.mark.parametrize("model", [MODELS[i] for i in (0, 1, 5, 6)], ids=str)
 def test_a_stream_learns_what_fit_learns(tmp_path, small_blocks, model):
     write_points(tmp_path / "a.csv")
     run = learn(str(tmp_path / "a.csv"), clone(model), label="kind")

@@ -95,12 +95,13 @@ VARIANTS = {
     "no mean": {"missing": "dead", **PLAIN},
     "category": {"category": ("x3",), "drop": ("note",), **HASHED},
     "half-life": PLAIN,
+    "half-life auto": PLAIN,
     "late classes": PLAIN,
 }
 # Each number has a column that says where it is missing.
 WIDTHS = {"plain": 6, "drop": 4 + 32, "text": 6 + 32, "category": 4 + 32, "half-life": 6, "late classes": 6}
-WIDTHS |= {"tfidf": 3 + 2**18, "no mean": 3}
-NO_COLUMNS = ("plain", "half-life", "late classes")  # what makes sense for libsvm
+WIDTHS |= {"tfidf": 3 + 2**18, "no mean": 3, "half-life auto": 6}
+NO_COLUMNS = ("plain", "half-life", "half-life auto", "late classes")  # what makes sense for libsvm
 CASES = [(name, variant) for name in FORMATS for variant in VARIANTS if name != "libsvm" or variant in NO_COLUMNS]
 
 
@@ -132,7 +133,7 @@ def go(source, folder, name, variant, stops):
             if len(batches) == size:
                 stop.set()
 
-        half_life = 700.0 if variant == "half-life" else None
+        half_life = {"half-life": 700.0, "half-life auto": "auto"}.get(variant)
         run = learn(
             source,
             kampong.FisherDiscriminant(ridge="rule", half_life=half_life),

@@ -57,8 +57,12 @@ def learn(
     ] = "",
     ridge: Annotated[str, typer.Option(help="The ridge of fisher: a number or auto.")] = "auto",
     half_life: Annotated[
-        float | None, typer.Option(help="Rows after which a row counts half.", show_default="never")
-    ] = None,
+        str,
+        typer.Option(
+            help="Rows after which a row counts half: a number, auto, or none to forget nothing.",
+            show_default="auto up to 128 columns",
+        ),
+    ] = "",
     classes: Annotated[
         list[str] | None, typer.Option(help="The classes that may come: a,b,c. Others are dead letters.")
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.rows import PastRows
@@ -12,7 +13,10 @@ from kampong.statistics.scatter import ClassScatter
 if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
 
-KINDS = {kind.__name__: kind for kind in (ClassMeans, ClassScatter, ClassReservoir, SampledScatter, PastRows)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (ClassMeans, ClassScatter, ClassReservoir, SampledScatter, DriftingScatter, PastRows)
+}
 
 
 def statistics_state(statistics: ClassMeans) -> dict[str, Any]:

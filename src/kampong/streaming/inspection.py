@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,8 @@ def _leading_words(model: Any, state: StreamState, most: int = 8) -> list[list[s
 
 def _learnt(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"features": int(model.n_features_in_)}
-    names = ("n_samples_seen_", "classes_", "class_counts_", "eigenvalues_", "solver_", "head_", "ridge_", "epsilon_")
+    names = ["n_samples_seen_", "classes_", "class_counts_", "eigenvalues_", "solver_", "head_", "ridge_", "epsilon_"]
+    names.append("half_life_")
     for name in names:
         try:
             with warnings.catch_warnings():
@@ -92,7 +94,7 @@ def _learnt(model: Any) -> dict[str, Any]:
                 value = getattr(model, name, None)
         except ValueError:  # one class only: there are no directions yet
             continue
-        if value is not None:
+        if value is not None and not (isinstance(value, float) and math.isinf(value)):  # nothing is forgotten
             found[name.removesuffix("_")] = value.tolist() if isinstance(value, np.ndarray) else value
     return found
 

@@ -28,6 +28,7 @@ from kampong.streaming.prediction import (
     learn_batch,
     renewed,
     together,
+    watches,
 )
 from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
@@ -207,7 +208,6 @@ class _Learner:
         self.memory: Memory | None = None
         self.observed: dict[str, Any] = {}
         self.shown: Predictor | None = None
-        self.schedule: Schedule | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
         self.out: Any = None
@@ -271,34 +271,30 @@ class _Learner:
         """Return how many of the rows that wait are predicted before any of them is learnt."""
         if not hasattr(self.run.model, "freeze"):
             return len(labels)  # such a model learns a batch at a time
-        if not self.run.counters.rows:
-            return (
-                len(labels) if hasattr(self.run.model, "landmarks") else 1
-            )  # landmarks are placed with the first rows
-        if self.schedule is None:
-            self.schedule = Schedule.of(self.run.model)
-        return self.schedule.piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        if not self.run.counters.rows:  # landmarks are placed with the first rows
+            return len(labels) if hasattr(self.run.model, "landmarks") else 1
+        schedule = Schedule.of(self.run.model)
+        return schedule.piece(self.run.counters.rows, labels, classes_present(self.run.model))
 
     def _take_piece(self, X: Rows, y: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
-        run, said = self.run, Answers()
-        if run.counters.rows:
-            said = answer(run.model, run.predictor, X)
-            if run.predictor is not self.shown and run.predictor is not None:
-                self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
-        if said.labels is not None:
-            run.counters.scored += len(y)
-            run.counters.correct += int(np.count_nonzero(said.labels == y))
+        run = self.run
+        if run.predictor is not self.shown and run.predictor is not None:
+            self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
+        said = answer(run.model, run.predictor, X) if run.counters.rows else Answers()
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            self._learn(X, y, declared)
+            labels = self._learn(X, y, declared)
+        if labels is not None:
+            said = said._replace(labels=labels)
+        if said.labels is not None:
+            run.counters.scored += len(y)
+            run.counters.correct += int(np.count_nonzero(said.labels == y))
         run.counters.rows += len(y)
         if hasattr(run.model, "freeze"):
-            if self.schedule is None:
-                self.schedule = Schedule.of(run.model)
-            run.predictor = renewed(run.model, run.predictor, self.schedule, run.counters.rows)
+            run.predictor = renewed(run.model, run.predictor, Schedule.of(run.model), run.counters.rows)
         return said
 
     def _remember(self, batch: Batch) -> Batch:
@@ -314,14 +310,22 @@ class _Learner:
                 run.predictor = run.predictor.widened(self.memory.width)
         return batch
 
-    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
-        """Let the model learn; if it raises an error, save what was learnt before."""
+    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> np.ndarray | None:
+        """Let the model learn; if it raises an error, save what was learnt before.
+
+        A model that watches for drift predicts each row itself, with all rows before it; return its predictions.
+        """
+        run = self.run
         try:
-            learn_batch(self.run.model, X, y, declared)
+            if watches(run.model):
+                found: np.ndarray | None = run.model._predict_then_learn(X, y, run.predictor)
+                return found
+            learn_batch(run.model, X, y, declared)
         except ValueError as error:
-            if self.run.counters.rows:
+            if run.counters.rows:
                 self.save()
             raise StreamError(f"{self.source.path}: {error}") from None
+        return None
 
     def note(self, seconds: float) -> None:
         """Add the last batch to the history."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 METHODS = ("fisher", "margin", "interclass", "kampong")
 
 
-def estimator(method: str, components: str, epsilon: str, ridge: str, half_life: float | None, seed: int) -> Any:
+def estimator(method: str, components: str, epsilon: str, ridge: str, half_life: str, seed: int) -> Any:
     """Return the estimator that the options describe."""
     import kampong
 
@@ -24,7 +24,7 @@ def estimator(method: str, components: str, epsilon: str, ridge: str, half_life:
         raise UsageError(f"--epsilon belongs to --method margin or kampong; --method is {method}.")
     if ridge != "auto" and method != "fisher":
         raise UsageError(f"--ridge belongs to --method fisher; --method is {method}.")
-    common: dict[str, Any] = {"half_life": half_life, "random_state": seed}
+    common: dict[str, Any] = {"half_life": _half_life(half_life, method), "random_state": seed}
     wanted = _number("--components", components, whole=True)
     if method == "fisher":
         wanted = None if wanted == "auto" else wanted
@@ -35,6 +35,25 @@ def estimator(method: str, components: str, epsilon: str, ridge: str, half_life:
     if method == "margin":
         return kampong.MarginSubspace(wanted, epsilon=value, **common)
     return kampong.SupervisedKampongMeasure(wanted, a="auto" if value == "auto" else 2.0 * value + 1.0, **common)
+
+
+def _half_life(value: str, method: str) -> float | str | None:
+    """Return the half-life that an option says: by default "auto" where the method can choose it, else none."""
+    if value in ("", "auto"):
+        if value and method != "fisher":
+            raise UsageError(
+                f"--half-life auto belongs to --method fisher; --method is {method}. Give a number of rows."
+            )
+        return "auto" if method == "fisher" else None
+    if value in ("none", "never"):
+        return None
+    try:
+        rows = float(value)
+        if 0 < rows < float("inf"):
+            return rows
+    except ValueError:
+        pass
+    raise UsageError(f"--half-life must be a number of rows > 0, auto or none; got {value!r}.")
 
 
 def _number(option: str, value: str, *, whole: bool = False) -> Any:

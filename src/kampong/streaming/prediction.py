@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kampong.statistics.drift import DriftingScatter
+
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
     from kampong.streaming.schedule import Schedule
@@ -162,5 +164,12 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
         due = predictor is None or len(model.classes_) > len(predictor.classes)
     if not due:
         return predictor
-    found: Predictor | None = model.freeze(keep=None if schedule.chooses(rows) else predictor)
+    keep = None if schedule.chooses(rows) else predictor
+    found: Predictor | None = model._freeze_all(keep) if watches(model) else model.freeze(keep=keep)
     return found or predictor
+
+
+def watches(model: Any) -> bool:
+    """Tell whether the model predicts each row itself before it learns it: half_life="auto"."""
+    statistics = getattr(model, "_statistics", None)
+    return isinstance(statistics, DriftingScatter) and statistics.ladder is not None

@@ -25,6 +25,8 @@ from kampong.data.rows import (
     validate_batch,
     validate_rows,
 )
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.ladder_steps import WIDEST as WIDEST_LADDER
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows, PastRows
@@ -70,6 +72,7 @@ class DiscriminantSubspace(
     _space: ClassVar[str] = "features"
     columns_can_move: ClassVar[bool] = True
     """Whether the model can be made wider while it learns."""
+    _follows_drift: ClassVar[bool] = False
 
     # What a subclass says.
 
@@ -446,7 +449,13 @@ class DiscriminantSubspace(
         kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
         budget = int(min(self.reservoir_bytes, 2**62))
         if kind is ClassScatter and self._value(None) is None:
-            kind, budget = SampledScatter, min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
+            kind = SampledScatter
+        if kind is ClassScatter and isinstance(self.half_life, str) and n_features <= WIDEST_LADDER:
+            kind = SampledScatter
+        if kind is SampledScatter:
+            budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
+            if isinstance(self.half_life, str) and n_features <= WIDEST_LADDER:
+                kind = DriftingScatter
         if issubclass(kind, ClassReservoir):
             self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
         else:
@@ -471,7 +480,8 @@ class DiscriminantSubspace(
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
         if self.half_life is not None:
             step = "Give the number of rows after which a row counts half, or None."
-            check_number(name, "half_life", self.half_life, low=1e-9, high=np.inf, next_step=step)
+            if not (self._follows_drift and isinstance(self.half_life, str) and self.half_life == "auto"):
+                check_number(name, "half_life", self.half_life, low=1e-9, high=np.inf, next_step=step)
             if self.decay != 1.0:
                 raise ValueError(
                     f"{name}: decay={self.decay!r} and half_life={self.half_life!r} say the same thing in two ways. "
@@ -586,7 +596,8 @@ class DiscriminantSubspace(
 
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Update the statistics; return the weights that the rows got."""
-        decay = float(self.decay) if self.half_life is None else 0.5 ** (1.0 / float(self.half_life))
+        ages = self.half_life is not None and not isinstance(self.half_life, str)
+        decay = 0.5 ** (1.0 / float(self.half_life)) if ages else float(self.decay)
         weights, factor = None, 1.0
         if sample_weight is not None or decay != 1.0:
             weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)

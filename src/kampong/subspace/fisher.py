@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import savable
 from kampong.data.rows import check_number
+from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.reservoir import BUDGET
 from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
-from kampong.subspace.heads import LinearHead
+from kampong.subspace.heads import HEADS, LinearHead
+from kampong.subspace.predictor import make_predictor
+from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float
+    from kampong._runtime.compute import Float, Rows
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.criteria import Criterion
+    from kampong.subspace.predictor import Predictor, RowsInHand
 
 
 @savable
@@ -43,8 +50,11 @@ class FisherDiscriminant(DiscriminantSubspace):
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
-    half_life : float, optional
-        Rows until a weight halves. Set only one of `decay` and `half_life`.
+    half_life : float or "auto", optional
+        Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
+        statistics of all rows and beside them those of half-lives 8, 32, 128 and 1024. Each row is predicted by all
+        of them before it is learnt, and the one of least recent loss predicts (`half_life_`); where no forgetting
+        helps that is the model of all rows. Past 128 features, and for several labels a row, "auto" forgets nothing.
     head : {"auto", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
@@ -92,12 +102,14 @@ class FisherDiscriminant(DiscriminantSubspace):
         rows held back, and the losses of the `heads` that were compared.
     head_ : str
         What predicts.
+    half_life_ : float
+        The half-life in use; infinite where nothing is forgotten.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
     ridge_ : float
-        The ridge in use.
+        The ridge in use; in units of the variances of the columns where half_life="auto" forgets.
     coef_, intercept_ : array
         Weights and offsets of the scores, where the head is linear.
     priors_ : array of shape (n_classes,)
@@ -135,7 +147,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         ridge: Any = "auto",
         solver: str = "auto",
         decay: float = 1.0,
-        half_life: float | None = None,
+        half_life: float | str | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
         random_state: int = 0,
@@ -150,6 +162,18 @@ class FisherDiscriminant(DiscriminantSubspace):
         self.reservoir_bytes = reservoir_bytes
         self.random_state = random_state
         self.priors = priors
+
+    _follows_drift = True
+
+    @property
+    def half_life_(self) -> float:
+        """The half-life in use; infinite where nothing is forgotten."""
+        check_is_fitted(self)
+        if isinstance(self._statistics, DriftingScatter):
+            return self._statistics.half_life
+        if self.half_life is None or isinstance(self.half_life, str):
+            return math.inf if self.decay == 1.0 else math.log(0.5) / math.log(self.decay)
+        return float(self.half_life)
 
     @property
     def ridge_(self) -> float:
@@ -227,6 +251,38 @@ class FisherDiscriminant(DiscriminantSubspace):
                 "head='gaussian', 'nearest_mean' or 'logistic'."
             )
         return found
+
+    def _predict_then_learn(self, X: Rows, y: Any, predictor: Predictor | None) -> np.ndarray | None:
+        """Predict each row and then learn it, with half_life="auto"; return the classes, None while they are unknown.
+
+        `predictor` is one of all rows, which takes part beside the half-lives.
+        """
+        statistics = self._statistics
+        assert isinstance(statistics, DriftingScatter)
+        if predictor is not None:
+            statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
+        self.partial_fit(X, y)
+        return statistics.said()
+
+    def _freeze_all(self, keep: Predictor | None) -> Predictor | None:
+        """Return the predictor of all rows, whatever half-life is the best of late."""
+        if classes_seen(self._statistics) < 2:
+            return None
+        return super()._make(None, keep)
+
+    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+        recent = self._statistics.recent() if isinstance(self._statistics, DriftingScatter) else None
+        if recent is None:
+            return super()._make(rows, keep)
+        recipe = self._recipe()
+        plain = recipe.head in HEADS and not HEADS[recipe.head].needs_sample
+        recipe = replace(recipe, value=recent.ridge, head=recipe.head if plain else "gaussian")
+        try:
+            made = make_predictor(recipe, recent.statistics)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+        units = recent.units
+        return replace(made, mean=made.mean * units, components=made.components / units, hidden=made.hidden / units)
 
     def _kind(self) -> type[Criterion]:
         return FisherCriterion

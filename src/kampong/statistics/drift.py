@@ -1,0 +1,138 @@
+"""DriftingScatter: the scatter of all rows with a sample, and a ladder of half-lives for streams that drift."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from kampong.statistics.ladder import Ladder
+from kampong.statistics.ladder_steps import MOST, RIDGE_ROWS, WIDEST
+from kampong.statistics.reservoir import BUDGET, SampledScatter
+from kampong.statistics.scatter import ClassScatter
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.checkpoint.contents import Contents
+    from kampong.statistics.means import ClassMeans, Reading
+
+
+class RecentRows(NamedTuple):
+    """What a rung of the ladder remembers, in units of the columns' standard deviations.
+
+    Attributes
+    ----------
+    statistics : ClassScatter
+        Counts, means and scatter.
+    units : array of shape (n_features,)
+        The standard deviations.
+    ridge : float
+        The ridge in these units.
+    """
+
+    statistics: ClassScatter
+    units: Float
+    ridge: float
+
+
+class DriftingScatter(SampledScatter):
+    """The scatter of all rows and a sample, and the same statistics at several half-lives.
+
+    Parameters
+    ----------
+    n_features : int
+        The width d of the rows, at most 128 for the ladder.
+    budget : int
+        Bytes for the sample.
+    random_state : int
+        The seed of its clocks.
+    """
+
+    def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
+        super().__init__(n_features, budget=budget, random_state=random_state)
+        self.ladder: Ladder | None = Ladder(n_features) if n_features <= WIDEST else None
+
+    @property
+    def half_life(self) -> float:
+        """The half-life that predicts best of late; infinite where forgetting does not help."""
+        return np.inf if self.ladder is None else self.ladder.half_life
+
+    def give(self, classes: np.ndarray, probabilities: Float) -> None:
+        """Tell the ladder what a predictor of all rows says of the next rows."""
+        if self.ladder is None:
+            return
+        codes = [self._index._codes[label] for label in classes.tolist()]
+        self.ladder.given = np.zeros((len(probabilities), len(self._index)))
+        self.ladder.given[:, codes] = probabilities
+
+    def said(self) -> np.ndarray | None:
+        """Return what was predicted of each of the last rows before it was learnt; None where nothing could be said."""
+        if self.ladder is None or not len(self.ladder.said) or self.ladder.said.min() < 0:
+            return None
+        order = np.array(self._index.position)
+        found: np.ndarray = self.classes[order[self.ladder.said]]
+        return found
+
+    def recent(self) -> RecentRows | None:
+        """Return what the half-life that predicts best remembers; None where that is all rows."""
+        if self.ladder is None or np.isinf(self.half_life):
+            return None
+        counts, means, within, variances = self.ladder.rung()
+        seen = np.flatnonzero(counts > 1e-9 * counts.sum())
+        if len(seen) < 2:
+            return None
+        units = np.sqrt(variances)
+        labels = np.array(self._index.labels, dtype=self._index.dtype)
+        statistics = ClassScatter(self.n_features)
+        statistics.declare(self.classes)
+        statistics.update(means[seen] / units, labels[seen], counts[seen])
+        statistics._scatter += np.tril(within) / np.outer(units, units)
+        held = np.array([statistics._index._codes[label] for label in labels[seen].tolist()])
+        total = counts[seen].sum()
+        statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
+        statistics._peak_diagonal = statistics._scatter.diagonal().copy()
+        statistics.n_samples = self.n_samples
+        return RecentRows(statistics, units, RIDGE_ROWS / float(total))
+
+    def merge(self, other: ClassMeans) -> Self:
+        """Return the statistics of both streams together, rung by rung; neither operand changes."""
+        result = super().merge(other)
+        assert isinstance(other, DriftingScatter)
+        result.ladder = None
+        n_classes = len(result._index)
+        if self.ladder is not None and other.ladder is not None and n_classes * self.n_features <= MOST:
+            codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
+            result.ladder = self.ladder.merge(other.ladder, codes, n_classes)
+        return result
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
+        state = super().to_state()
+        if self.ladder is not None:
+            self.ladder.grow(len(self._index))
+            state["ladder"] = self.ladder.to_state()
+        return state
+
+    def _restore(self, contents: Contents) -> None:
+        super()._restore(contents)
+        self.ladder = None
+        if "ladder" in contents:
+            self.ladder = Ladder.from_state(contents.part("ladder"), self.n_features, len(self._index))
+
+    def _move(self, places: Integer, n_features: int) -> None:
+        super()._move(places, n_features)
+        if self.ladder is not None:
+            narrow = n_features <= WIDEST and n_features * len(self._index) <= MOST
+            self.ladder = self.ladder.moved(places, n_features) if narrow else None
+
+    def _keep(self, X: Rows, reading: Reading, before: int) -> None:
+        super()._keep(X, reading, before)
+        if self.ladder is None:
+            return
+        n_classes = len(self._index)
+        if reading.multilabel or n_classes * self.n_features > MOST:
+            self.ladder = None  # a row would cost too much, or has no one class
+            return
+        members = reading.members
+        rows = X if isinstance(X, np.ndarray) else X.toarray()
+        self.ladder.update(rows[members.rows], members.codes, members.weights, n_classes)

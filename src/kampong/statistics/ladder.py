@@ -1,0 +1,258 @@
+"""A ladder of half-lives: the same class statistics, forgotten at several rates side by side, and which predicts best.
+
+Every rung keeps counts, means and within-class scatter of the classes. Before a row is learnt each rung says how
+probable its class is (linear Gaussian classes, the covariance pulled towards the variances of the columns by a few
+rows, so units do not matter). The losses, themselves forgotten after some rows, weigh the rungs: the weights change
+smoothly, so no last bit decides. Everything goes row by row: batches do not matter.
+
+Where forgetting does not help, the short rungs sleep most of the time, so that a stream without drift pays little.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from kampong.statistics.ladder_steps import (
+    CHOSEN,
+    HALF_LIVES,
+    IS_AWAKE,
+    MOST,
+    ROWS,
+    WEIGHT,
+    WIDEST,
+    Rungs,
+    column_variances,
+    decays,
+    intervals,
+    solve_all,
+    watch,
+)
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer
+    from kampong.checkpoint.contents import Contents
+
+ABSENT = -1e300
+"""What stands for −∞ in a file."""
+
+
+class Ladder:
+    """Class statistics at several half-lives, and their recent losses.
+
+    Parameters
+    ----------
+    n_features : int
+        The width of the rows, at most 128.
+
+    Attributes
+    ----------
+    given : array of shape (rows, classes), optional
+        For the next rows: the probabilities that a predictor of all rows gives. They take part in the contest.
+    said : array of int
+        Of the last rows: the number of the class predicted before each was learnt, −1 where nothing could be said.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self.given: Float | None = None
+        self.said: Integer = np.empty(0, dtype=np.int64)
+        self._rungs = Rungs(*(np.zeros(shape) for shape in _shapes(n_features, 0).values()))
+        self._rungs.clock[[IS_AWAKE, CHOSEN]] = 1.0, len(HALF_LIVES) - 1
+
+    @property
+    def half_life(self) -> float:
+        """The half-life that predicts best of late; infinite where forgetting does not help."""
+        return HALF_LIVES[int(self._rungs.clock[CHOSEN])]
+
+    @property
+    def losses(self) -> Float:
+        """The recent loss of each rung, and of the predictor that was given, least is best."""
+        return self._rungs.losses.copy()
+
+    @property
+    def awake(self) -> bool:
+        """Whether the short rungs learn at present."""
+        return bool(self._rungs.clock[IS_AWAKE])
+
+    def update(self, X: Float, codes: Integer, weights: Float, n_classes: int) -> None:
+        """Predict and then learn row after row.
+
+        Parameters
+        ----------
+        X : array of shape (rows, n_features)
+            The rows.
+        codes : array of int of shape (rows,)
+            The numbers of their classes.
+        weights : array of shape (rows,)
+            Their weights, all positive.
+        n_classes : int
+            How many classes there are.
+        """
+        self.grow(n_classes)
+        given: Float = np.empty((0, n_classes))
+        if self.given is not None:
+            given = np.zeros((len(codes), n_classes))
+            given[:, : self.given.shape[1]] = self.given
+            self.given = None
+        self.said = np.full(len(codes), -1, dtype=np.int64)
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+        watch(self._rungs, rows, codes, weights, given, decays(), intervals(self.n_features), self.said)
+
+    def rung(self, place: int | None = None) -> tuple[Float, Float, Float, Float]:
+        """Return counts, means and scatter of a rung, and the variances of the columns.
+
+        Parameters
+        ----------
+        place : int, optional
+            Which rung; by default the one that predicts best of late.
+
+        Returns
+        -------
+        counts, means, scatter, variances : array
+            Copies; of the scatter the lower triangle is current.
+        """
+        rungs = self._rungs
+        place = int(rungs.clock[CHOSEN]) if place is None else place
+        variances = column_variances(rungs.column_mean, rungs.column_squares, rungs.clock[WEIGHT])
+        return rungs.counts[place].copy(), rungs.means[place].copy(), rungs.within[place].copy(), variances
+
+    def merge(self, other: Self, codes: Integer, n_classes: int) -> Self:
+        """Return the ladder of both streams, rung by rung; neither operand changes.
+
+        Parameters
+        ----------
+        other : Ladder
+            The other one.
+        codes : array of int
+            The number that each class of the other has here.
+        n_classes : int
+            How many classes there are together.
+
+        Returns
+        -------
+        Ladder
+            Each rung has learnt both; losses are the mean of both.
+        """
+        result = type(self)(self.n_features)
+        result._rungs = Rungs(*(array.copy() for array in self._rungs))
+        result.grow(n_classes)
+        rungs, more, n = result._rungs, other._rungs, len(codes)
+        mine, theirs = rungs.clock[WEIGHT], more.clock[WEIGHT]
+        share = theirs / max(mine + theirs, 1e-300)
+        step = more.column_mean - rungs.column_mean
+        rungs.column_squares[:] += more.column_squares + np.square(step) * mine * share
+        rungs.column_mean[:] += step * share
+        for place in range(len(HALF_LIVES)):
+            before, added = rungs.counts[place, codes], more.counts[place, :n]
+            both = before + added
+            shift = more.means[place, :n] - rungs.means[place, codes]
+            part = np.where(both > 0, added / np.where(both > 0, both, 1.0), 0.0)
+            root = np.sqrt(before * part)[:, None] * shift
+            rungs.within[place] += more.within[place] + root.T @ root
+            rungs.means[place, codes] += part[:, None] * shift
+            rungs.counts[place, codes] = both
+        rungs.losses[:] = (rungs.losses + more.losses) / 2
+        awake = max(rungs.clock[IS_AWAKE], more.clock[IS_AWAKE])
+        rungs.clock[:] += more.clock
+        rungs.clock[[IS_AWAKE, CHOSEN]] = awake, np.argmin(rungs.losses[:-1])
+        solve_all(rungs)
+        return result
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything as named arrays."""
+        state = {name: array.copy() for name, array in self._rungs._asdict().items()}
+        state["offsets"] = np.maximum(state["offsets"], ABSENT)
+        return state
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int, n_classes: int) -> Self:
+        """Return the ladder that `to_state` wrote, each value checked.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width of the rows.
+        n_classes : int
+            How many classes there are.
+
+        Returns
+        -------
+        Ladder
+            It goes on with the same bits.
+        """
+        if n_features > WIDEST or n_features * n_classes > MOST:
+            contents.refuse(f"there is none for {n_features} features and {n_classes} classes")
+        ladder, arrays = cls(n_features), {}
+        for name, shape in _shapes(n_features, n_classes).items():
+            low = 0.0 if name in ("counts", "column_squares", "losses") else -np.inf
+            arrays[name] = contents.array(name, np.float64, shape, low=low).copy()
+        clock = arrays["clock"]
+        contents.require(clock[CHOSEN] in range(len(HALF_LIVES)), f"clock names rung {clock[CHOSEN]}")
+        contents.require(clock[IS_AWAKE] in (0.0, 1.0), f"clock is awake {clock[IS_AWAKE]}")
+        contents.require(clock[ROWS] >= 0 and float(clock[ROWS]).is_integer(), f"clock has {clock[ROWS]} rows")
+        contents.require(clock[WEIGHT] >= 0, f"clock has the weight {clock[WEIGHT]}")
+        contents.finish()
+        arrays["offsets"][arrays["offsets"] <= ABSENT] = -np.inf
+        ladder._rungs = Rungs(**arrays)
+        return ladder
+
+    def moved(self, places: Integer, n_features: int) -> Self:
+        """Return the ladder with the first columns at other places of a new width, as if rows had come so.
+
+        Parameters
+        ----------
+        places : array of int
+            Where each of the first columns goes; further ones were always zero.
+        n_features : int
+            The new width.
+
+        Returns
+        -------
+        Ladder
+            Another one, solved anew.
+        """
+        result, n = type(self)(n_features), len(places)
+        result.grow(self._rungs.counts.shape[1])
+        old, new = self._rungs, result._rungs
+        for name in ("counts", "losses", "clock"):
+            getattr(new, name)[:] = getattr(old, name)
+        for name in ("means", "column_mean", "column_squares"):
+            getattr(new, name)[..., places] = getattr(old, name)[..., :n]
+        square = np.tril(old.within[:, :n, :n])
+        new.within[np.ix_(np.arange(len(square)), places, places)] = square + np.tril(square, -1).transpose(0, 2, 1)
+        solve_all(new)
+        return result
+
+    def grow(self, n_classes: int) -> None:
+        """Make room for classes."""
+        known = self._rungs.counts.shape[1]
+        if n_classes <= known:
+            return
+        larger = {name: np.zeros(shape) for name, shape in _shapes(self.n_features, n_classes).items()}
+        larger["offsets"][:] = -np.inf
+        for name, array in self._rungs._asdict().items():
+            if name in ("counts", "means", "weights", "offsets"):
+                larger[name][:, :known] = array
+            else:
+                larger[name] = array
+        self._rungs = Rungs(**larger)
+
+
+def _shapes(d: int, n_classes: int) -> dict[str, tuple[int, ...]]:
+    rungs = len(HALF_LIVES)
+    return {
+        "counts": (rungs, n_classes),
+        "means": (rungs, n_classes, d),
+        "within": (rungs, d, d),
+        "column_mean": (d,),
+        "column_squares": (d,),
+        "weights": (rungs, n_classes, d),
+        "offsets": (rungs, n_classes),
+        "centres": (rungs, d),
+        "losses": (rungs + 1,),
+        "clock": (5,),
+    }
