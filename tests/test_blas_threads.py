@@ -78,3 +78,18 @@ def test_results_do_not_depend_on_the_threads_of_blas(model):
     with threadpool_limits(1, user_api="blas"):
         one = model.fit(X, y).decision_function(X)
     np.testing.assert_allclose(two, one, atol=1e-6 * np.abs(one).max())
+
+
+def test_a_task_of_an_engine_computes_on_its_own_thread():
+    from kampong._runtime.compute import alone, available_threads
+
+    before = available_threads()
+    with alone():
+        with alone():
+            assert available_threads() == 1
+        assert available_threads() == 1
+        others = []
+        thread = threading.Thread(target=lambda: others.append(available_threads()))
+        thread.start()
+        thread.join()
+    assert available_threads() == others[0] == before

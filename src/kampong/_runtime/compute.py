@@ -28,6 +28,7 @@ Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 BLOCK_BYTES = 8 * 2**20
 
 _blas_lock = threading.Lock()
+_thread = threading.local()
 _blas_users: list[Any] = []
 
 P = ParamSpec("P")
@@ -47,7 +48,9 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def available_threads() -> int:
-    """Return the number of cores this process may use."""
+    """Return the number of cores this thread may use: those of the process, or one inside `alone`."""
+    if getattr(_thread, "alone", 0):
+        return 1
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this platform
@@ -64,6 +67,17 @@ def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> N
     with ThreadPoolExecutor(threads) as pool:
         for future in [pool.submit(function, *argument) for argument in arguments]:
             future.result()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let the calling thread compute by itself: for tasks of an engine that runs one of them a core."""
+    _thread.alone = getattr(_thread, "alone", 0) + 1
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _thread.alone -= 1
 
 
 @cache

@@ -1,0 +1,259 @@
+"""Parts of a Dask source, the tree of tasks over them, and how it is computed: what the adapter to Dask is built on."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import dask
+import numpy as np
+from dask._task_spec import DataNode, List, Task, TaskRef
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+
+from kampong.adapters.reading import Counts, batches_of, files_of, schema_of
+from kampong.parts import FAN_IN, grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kampong.streaming.schema import Layout
+
+
+class NoWorkersError(RuntimeError):
+    """All workers of a cluster were gone for longer than a fit waits."""
+
+
+@dataclass
+class Parts:
+    """Where the rows are: for every part what its task is given, and how that is read."""
+
+    reader: Reader
+    arguments: list[tuple[Any, ...]]
+    collections: list[Delayed] = field(default_factory=list)
+    token: str = ""
+
+    def graph(self, name: str, layer: dict[Any, Any]) -> HighLevelGraph:
+        """Return a graph with one more layer, and all that the parts need."""
+        return HighLevelGraph.from_collections(name, layer, dependencies=self.collections)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a task makes batches of what it is given: blocks, frames or files."""
+
+    kind: str
+    label: str | None = None
+    weight: str | None = None
+    files: Files | None = None
+
+    def batches(self, counts: Counts, number: int, *given: Any) -> Iterator[tuple[Any, ...]]:
+        """Yield the batches of a part, and count them.
+
+        Parameters
+        ----------
+        counts : Counts
+            Is added to.
+        number : int
+            The number of the part.
+        *given : object
+            What the task was given: its blocks or its frame.
+
+        Yields
+        ------
+        tuple
+            Rows, labels, and weights or None.
+        """
+        if self.files is not None:
+            files = self.files
+            yield from batches_of(unpacked(files.packed)[number], files.layout, files.schema, counts)
+            return
+        if self.kind == "frames":
+            (frame,) = given
+            apart = [name for name in (self.label, self.weight) if name is not None]
+            labels = frame[self.label].to_numpy()
+            batch = (frame.drop(columns=apart), labels, None if self.weight is None else frame[self.weight].to_numpy())
+        else:
+            batch = (*given, None)[:3]
+        counts.records += batch[0].shape[0]
+        counts.rows += batch[0].shape[0]
+        yield batch
+
+
+@dataclass(frozen=True)
+class Files:
+    """The names of the files of a source, packed to go to every worker, and what is known of their columns."""
+
+    packed: bytes
+    layout: Layout
+    schema: Any
+
+
+def packed(paths: Sequence[str]) -> bytes:
+    """Return names as few bytes: those of ten thousand files differ little."""
+    return zlib.compress("\0".join(paths).encode("utf-8", "surrogateescape"))
+
+
+@lru_cache(maxsize=4)
+def unpacked(names: bytes) -> list[str]:
+    """Return what `packed` was given."""
+    return zlib.decompress(names).decode("utf-8", "surrogateescape").split("\0")
+
+
+def parts_of(X: Any, y: Any, weights: Any, layout: Layout | None) -> Parts:
+    """Return the parts of a source of any kind."""
+    kind = type(X).__module__.partition(".")[0], type(X).__name__
+    if kind == ("dask", "Array"):
+        return _array_parts(X, y, weights)
+    if kind[0] in ("dask", "dask_expr") and hasattr(X, "map_partitions"):
+        return _frame_parts(X, y, weights)
+    if isinstance(X, str | list | tuple) or hasattr(X, "__fspath__"):
+        if weights is not None:
+            raise ValueError("fit: files have no column of weights here. Read them as a dask dataframe for that.")
+        return _file_parts(X, y, layout)
+    raise TypeError(
+        f"fit: X is a {type(X).__name__}; it needs to be a dask array, a dask dataframe, a path or a list of paths. "
+        "Use dask.array.from_array for an array in memory, or the estimator's own fit."
+    )
+
+
+def _array_parts(X: Any, y: Any, weights: Any) -> Parts:
+    import dask.array as da
+
+    if X.ndim != 2:
+        raise ValueError(f"fit: X has {X.ndim} dimension(s); it needs 2.")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if y is None:
+        raise ValueError("fit: y is missing. Give the labels as a dask array that is cut like X.")
+    columns = [X, _cut_like(X, y, "y", da)]
+    if weights is not None:
+        columns.append(_cut_like(X, weights, "sample_weight", da))
+    blocks = [column.to_delayed().ravel().tolist() for column in columns]
+    arguments = [tuple(TaskRef(block.key) for block in part) for part in zip(*blocks, strict=True)]
+    token = dask.base.tokenize(*(column.name for column in columns))
+    return Parts(Reader("blocks"), arguments, [column[0] for column in blocks], token=token)
+
+
+def _cut_like(X: Any, column: Any, name: str, da: Any) -> Any:
+    """Return labels or weights as a dask array in the same parts as the rows."""
+    known = not any(np.isnan(X.chunks[0]))
+    if not isinstance(column, da.Array):
+        if not known:
+            raise ValueError(
+                f"fit: the parts of X have unknown lengths, so {name} must be a dask array with the same parts, or "
+                "call X.compute_chunk_sizes() first."
+            )
+        column = np.asarray(column)
+        if len(column) != X.shape[0]:
+            raise ValueError(f"fit: {name} has {len(column)} entries, but X has {X.shape[0]} rows.")
+        return da.from_array(column, chunks=(X.chunks[0], *((n,) for n in column.shape[1:])))
+    if known and not any(np.isnan(column.chunks[0])):
+        if column.shape[0] != X.shape[0]:
+            raise ValueError(f"fit: {name} has {column.shape[0]} entries, but X has {X.shape[0]} rows.")
+        return column.rechunk((X.chunks[0], *((n,) for n in column.shape[1:])))
+    if column.numblocks[0] != X.numblocks[0]:
+        raise ValueError(f"fit: {name} has {column.numblocks[0]} parts, but X has {X.numblocks[0]}: cut both alike.")
+    return column
+
+
+def _frame_parts(frame: Any, label: Any, weight: Any) -> Parts:
+    names = frame.columns.tolist()
+    for what, column in (("y", label), ("sample_weight", weight)):
+        if (what == "y" or column is not None) and (not isinstance(column, str) or column not in names):
+            raise ValueError(
+                f"fit: {what} must be the name of a column of the dataframe, got {column!r:.60}. There are "
+                f"{', '.join(map(repr, names[:12]))}."
+            )
+    blocks = frame.to_delayed()
+    arguments: list[tuple[Any, ...]] = [(TaskRef(block.key),) for block in blocks]
+    token = dask.base.tokenize(blocks[0].key, len(blocks), label, weight)
+    return Parts(Reader("frames", label, weight), arguments, list(blocks[:1]), token=token)
+
+
+def _file_parts(where: Any, label: Any, layout: Layout | None) -> Parts:
+    paths = files_of(where)
+    layout, schema = schema_of(paths, label, layout)
+    reader = Reader("files", files=Files(packed(paths), layout, schema))
+    return Parts(reader, [()] * len(paths), token=dask.base.tokenize(paths, layout))
+
+
+def tree(parts: Parts, title: str, leaf: Callable[..., Any], join: Callable[..., Any], given: Any) -> Delayed:
+    """Return a graph: `leaf((given, reader), number, *part)` for every part, and `join` of eight in their order.
+
+    Parameters
+    ----------
+    parts : Parts
+        Where the rows are.
+    title : str
+        What the tasks are called on Dask's dashboard.
+    leaf : callable
+        A pure function of one part.
+    join : callable
+        Makes one result of a list of results of `leaf` or of itself.
+    given : object
+        Given to every leaf, and once in the graph.
+
+    Returns
+    -------
+    Delayed
+        The last result.
+    """
+    token = dask.base.tokenize(parts.token, title, given)
+    name, key = f"kampong-{title}-{token}", f"kampong-{title}-with-{token}"
+    layer: dict[Any, Any] = {key: DataNode(key, (given, parts.reader))}
+    level: list[Any] = []
+    common = TaskRef(key)
+    for number, arguments in enumerate(parts.arguments):
+        one: Any = (name, number)
+        layer[one] = Task(one, leaf, common, number, *arguments)
+        level.append(one)
+    joined, height = f"kampong-merge-{title}-{token}", 0
+    while len(level) > 1 or height == 0:
+        above = []
+        for number, group in enumerate(grouped(level, FAN_IN)):
+            one = (joined, height, number)
+            layer[one] = Task(one, join, List([TaskRef(below) for below in group]))
+            above.append(one)
+        level, height = above, height + 1
+    return Delayed(level[0], parts.graph(name, layer), layer=name)
+
+
+def compute(what: Delayed, client: Any, patience: float) -> Any:
+    """Compute a graph on the cluster, or with Dask's own threads where there is none."""
+    client = _current_client() if client is None else client
+    if client is None:
+        return what.compute()
+    future = client.compute(what, optimize_graph=True)
+    alone_since: float | None = None
+    from distributed import TimeoutError as NotYet
+
+    try:
+        while True:
+            try:
+                return future.result(timeout=max(0.05, min(2.0, patience / 4)))
+            except (NotYet, TimeoutError):
+                if future.done():
+                    raise
+            workers = len(client.nthreads())
+            alone_since = None if workers else alone_since or time.monotonic()
+            if alone_since is not None and time.monotonic() - alone_since > patience:
+                raise NoWorkersError(
+                    f"the cluster at {client.scheduler.address} has had no worker for {patience:g} seconds. Nothing "
+                    "was changed: start workers, and fit again."
+                )
+    finally:
+        if not future.done():
+            future.cancel()
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None

@@ -1,0 +1,291 @@
+"""Dask: a fit on a cluster is the local fit, whatever the parts, and whoever dies on the way."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine, make_blobs
+
+pytest.importorskip("distributed", reason="the dask extra is not installed")
+
+import dask.array as da
+from distributed import Client, LocalCluster
+
+from kampong import (
+    CoreVectorClassifier,
+    FisherDiscriminant,
+    InformationGain,
+    InterClassScatter,
+    KernelFisherDiscriminant,
+    MarginRecursion,
+    MarginSubspace,
+    fit_landmarks,
+    statistics_of,
+)
+from kampong.adapters import dask as on_dask
+from kampong.adapters.dask import _learn_part, _merge_parts, fit_counted
+from kampong.adapters.dask_parts import packed, parts_of, tree, unpacked
+from kampong.streaming import Layout
+
+pytestmark = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
+EXACT = [
+    FisherDiscriminant(ridge=0.1),
+    MarginSubspace(2, epsilon=0.2),
+    InterClassScatter(head="gaussian"),
+    FisherDiscriminant(),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes, as a user would start them."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def blocks(X, cuts):
+    """Return rows as a dask array of dense or CSR blocks, cut at the given places."""
+    edges = [0, *cuts, X.shape[0]]
+    sizes = tuple(np.diff(edges).tolist())
+    if isinstance(X, np.ndarray):
+        return da.from_array(X, chunks=(sizes, *((n,) for n in X.shape[1:])))
+    dense = da.from_array(X.toarray(), chunks=(sizes, (X.shape[1],)))
+    return dense.map_blocks(sparse.csr_array, dtype=X.dtype, meta=sparse.csr_array((0, 0)))
+
+
+def same(found, local, X, atol=1e-10):
+    assert found.get_params() == local.get_params()
+    np.testing.assert_array_equal(found.classes_, local.classes_)
+    np.testing.assert_allclose(found.transform(X), local.transform(X), rtol=0, atol=atol)
+    np.testing.assert_allclose(found.predict_proba(X), local.predict_proba(X), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("model", EXACT, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_fit_on_two_workers_is_the_local_fit(client, model, form):
+    X, y = wine()
+    order = np.argsort(y, kind="stable")  # classes on one part only; a part of one row, an empty part
+    X, y = X[order], y[order]
+    cuts = [1, 40, 40, 100]
+    found = on_dask.fit(model, blocks(form(X), cuts), blocks(y, cuts), client=client)
+    same(
+        found, clone(model).fit(form(X), y), X, atol=1e-8 if isinstance(model.get_params().get("ridge"), str) else 1e-10
+    )
+
+
+def test_weights_strings_and_several_labels(client):
+    X, y = wine()
+    names, weights, cuts = np.array(["a", "bb", "ccc"])[y], np.arange(len(y)) % 3.0, [50, 51]
+    model = FisherDiscriminant(ridge=0.1)
+    found = on_dask.fit(model, blocks(X, cuts), names, weights, client)
+    same(found, clone(model).fit(X, names, sample_weight=weights), X)
+    many = np.eye(3, dtype=int)[y] | (X[:, :3] > 1)
+    found = on_dask.fit(model, blocks(X, cuts), blocks(many, cuts), client=client)
+    np.testing.assert_allclose(found.transform(X), clone(model).fit(X, many).transform(X), atol=1e-10)
+    rows = blocks(X, cuts)
+    right = on_dask.score(found := on_dask.fit(model, rows, names, client=client), rows, names, weights, client)
+    assert right == pytest.approx(found.score(X, names, sample_weight=weights))
+
+
+def test_a_thousand_parts_and_parts_of_any_size(client):
+    X, y = make_blobs(100_200, n_features=5, centers=3, random_state=0)
+    cuts = [*range(1, 100), 100_099]  # parts of a row, and one of 100,000
+    model = FisherDiscriminant(ridge=0.1)
+    same(on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client), clone(model).fit(X, y), X[:500])
+    X, y = X[:3000], y[:3000]
+    cuts = range(3, 3000, 3)
+    same(on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client), clone(model).fit(X, y), X)
+
+
+def test_answers_keep_the_container(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y = wine()
+    model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    rows = blocks(X, [60, 60, 100])
+    for name in ("transform", "predict", "predict_proba"):
+        lazy = getattr(on_dask, name)(model, rows)
+        assert isinstance(lazy, da.Array)
+        assert lazy.chunks[0] == rows.chunks[0]
+        np.testing.assert_allclose(lazy.compute(), getattr(model, name)(X))
+        np.testing.assert_allclose(getattr(on_dask, name)(model, blocks(sparse.csr_array(X), [9])).compute(), lazy)
+    frame = pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])]).assign(kind=y, weight=np.arange(len(y)))
+    parts = dd.from_pandas(frame, npartitions=3)
+    found = on_dask.fit(FisherDiscriminant(ridge=0.1), parts, "kind", "weight", client)
+    features = frame.drop(columns=["kind", "weight"])
+    same(found, FisherDiscriminant(ridge=0.1).fit(features, y, sample_weight=frame["weight"]), features)
+    assert found.feature_names_in_.tolist() == features.columns.tolist()
+    shuffled = parts[[*reversed(features.columns), "kind"]]
+    for name in ("transform", "predict", "predict_proba"):
+        lazy = getattr(on_dask, name)(found, shuffled)
+        np.testing.assert_allclose(lazy.compute().to_numpy(), getattr(found, name)(features))
+        assert lazy.npartitions == 3
+    assert on_dask.transform(found, parts).columns.tolist() == found.get_feature_names_out().tolist()
+    assert on_dask.score(found, parts[[*features.columns, "kind"]], "kind", client=client) == found.score(features, y)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "libsvm"])
+def test_files_are_read_where_they_lie(client, tmp_path, form):
+    import pandas as pd
+    from sklearn.datasets import dump_svmlight_file
+
+    X, y = wine()
+    X = X.round(3)
+    for number in range(5):
+        rows, labels = X[number::5], y[number::5]
+        path = tmp_path / f"part-{number}.{form if form != 'libsvm' else 'svm'}"
+        frame = pd.DataFrame(rows, columns=[f"c{j}" for j in range(X.shape[1])]).assign(kind=labels)
+        if form == "csv":
+            frame.to_csv(path, index=False)
+        elif form == "parquet":
+            frame.to_parquet(path)
+        else:
+            dump_svmlight_file(rows, labels, str(path), zero_based=False)
+    if form == "csv":
+        (tmp_path / "part-9.csv").write_text("")  # an empty part
+        with (tmp_path / "part-3.csv").open("a") as file:
+            file.write(",".join(["oops"] * 13) + ",1\n")
+            file.write(",".join(["1"] * 12) + ",,1\n")  # a number is missing
+    layout = Layout(max_features=13) if form == "libsvm" else None
+    label = None if form == "libsvm" else "kind"
+    model = MarginSubspace(2, epsilon=0.2)
+    local = clone(model).fit(X, y)
+    for where in (tmp_path, str(tmp_path / "part-*"), sorted(tmp_path.iterdir())):
+        found, counts = fit_counted(model, where, label, client=client, layout=layout)
+        np.testing.assert_allclose(found.transform(X), local.transform(X), rtol=0, atol=1e-10)
+        assert (counts.rows, counts.dead) == (178, 2 * int(form == "csv"))
+    if form == "csv":
+        assert counts.first_dead.endswith("which is not a number")
+    assert on_dask.score(found, tmp_path, label, client=client, layout=layout) == pytest.approx(local.score(X, y))
+
+
+def test_files_that_do_not_agree_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,z,kind\n1,2,a\n3,4,b\n")
+    (tmp_path / "b.csv").write_text("x,w,kind\n1,2,a\n3,4,b\n")
+    with pytest.raises(ValueError, match=r"b\.csv: its columns are not those of the first file: columns is"):
+        on_dask.fit(FisherDiscriminant(ridge=1.0), tmp_path, "kind")
+    with pytest.raises(ValueError, match=r"tfidf weighs words .* Leave it out"):
+        on_dask.fit(FisherDiscriminant(ridge=1.0), tmp_path, "kind", layout=Layout(text="x", tfidf=True))
+    with pytest.raises(ValueError, match="there is no such file"):
+        on_dask.fit(FisherDiscriminant(ridge=1.0), tmp_path / "none-*.csv", "kind")
+    with pytest.raises(ValueError, match=r"which column is the class\? Name it as y. There are 'x', 'z', 'kind'"):
+        on_dask.fit(FisherDiscriminant(ridge=1.0), tmp_path / "a.csv")
+
+
+def test_kernel_models_merge_on_landmarks_of_a_sample(client):
+    X, y = load_digits(return_X_y=True)
+    cuts = [5, 600, 601, 1200]
+    model = KernelFisherDiscriminant(landmarks=60)
+    prepared = fit_landmarks(model, X[::3], y[::3])
+    found = on_dask.fit(prepared, blocks(X, cuts), blocks(y, cuts), client=client)
+    local = statistics_of(prepared, [(X, y)])
+    np.testing.assert_allclose(found.transform(X), local.transform(X), rtol=0, atol=1e-8)
+    sampled = on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client)
+    assert sampled.landmarks == 60
+    assert sampled.score(X, y) > 0.93
+    given = KernelFisherDiscriminant(landmarks=X[:40], gamma=0.001)
+    found = on_dask.fit(given, blocks(X, cuts), blocks(y, cuts), client=client)
+    np.testing.assert_allclose(found.transform(X), clone(given).fit(X, y).transform(X), rtol=0, atol=1e-8)
+    gain = on_dask.fit(InformationGain(9), blocks(X, cuts), blocks(y, cuts), client=client)
+    np.testing.assert_array_equal(gain.get_support(), InformationGain(9).fit(X, y).get_support())
+
+
+def killed_fit(client, model, X, y, seed):
+    """Fit while a worker, chosen at random, is killed at a random moment."""
+
+    def slow_block(block):
+        time.sleep(0.15)
+        return block
+
+    rng = np.random.default_rng(seed)
+    cuts = range(100, len(X), 100)
+    rows = blocks(X, cuts).map_blocks(slow_block, name=f"slow-{time.monotonic()}")
+    pids = list(client.run(os.getpid).values())
+    timer = threading.Timer(float(rng.uniform(0.05, 1.0)), os.kill, (int(rng.choice(pids)), signal.SIGKILL))
+    timer.start()
+    found = on_dask.fit(model, rows, blocks(y, cuts), client=client)
+    timer.join()
+    client.wait_for_workers(2, timeout=60)
+    return found.to_bytes()
+
+
+def kill_workers(client, times):
+    X, y = load_digits(return_X_y=True)
+    linear = FisherDiscriminant(ridge=1.0)
+    kernel = fit_landmarks(KernelFisherDiscriminant(landmarks=40), X[::4], y[::4])
+    cuts = range(100, len(X), 100)
+    for model in (linear, kernel):
+        calm = on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client).to_bytes()
+        for seed in range(times):
+            assert killed_fit(client, model, X, y, seed) == calm
+
+
+def test_a_killed_worker_changes_no_bit(client):
+    kill_workers(client, 1)
+
+
+@pytest.mark.slow
+def test_thirty_killed_workers_change_no_bit(client):
+    kill_workers(client, 15)
+
+
+def test_without_workers_a_fit_ends_with_a_clear_error():
+    X, y = wine()
+    with LocalCluster(n_workers=0, dashboard_address=":0") as cluster, Client(cluster) as client:
+        start = time.monotonic()
+        with pytest.raises(
+            on_dask.NoWorkersError, match=r"has had no worker for 1 seconds.*start workers, and fit again"
+        ):
+            on_dask.fit(FisherDiscriminant(), blocks(X, [9]), blocks(y, [9]), client=client, patience=1)
+        assert time.monotonic() - start < 30
+
+
+def test_the_graph_is_small_and_the_tasks_are_named(tmp_path):
+    import pickle
+
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("x,z,kind\n1,2,a\n3,4,b\n")
+    parts = parts_of([tmp_path / f"{number}.csv" for number in range(3)], "kind", None, None)
+    names = [f"/data/rows/part-{number:05}-of-the-rows.csv" for number in range(10_000)]
+    parts.reader = replace(parts.reader, files=replace(parts.reader.files, packed=packed(names)))
+    parts.arguments = [()] * len(names)
+    graph = dict(tree(parts, "learn", _learn_part, _merge_parts, b"model").dask)
+    assert len(graph) == 1 + 10_000 + 1250 + 157 + 20 + 3 + 1
+    assert len(pickle.dumps(graph)) < 2**20
+    assert unpacked(packed(names)) == names
+    assert any(str(key).startswith("('kampong-learn-") for key in graph)
+
+
+def test_what_cannot_be_done_is_named():
+    X, y = wine()
+    rows = blocks(X, [90])
+    for model in (MarginRecursion(), CoreVectorClassifier()):
+        with pytest.raises(TypeError, match=rf"{type(model).__name__} cannot be learnt in parts.*Use one of Fisher"):
+            on_dask.fit(model, rows, y)
+    with pytest.raises(TypeError, match=r"X is a ndarray; it needs to be a dask array.*estimator's own fit"):
+        on_dask.fit(FisherDiscriminant(), X, y)
+    with pytest.raises(ValueError, match="y has 5 entries, but X has 178 rows"):
+        on_dask.fit(FisherDiscriminant(), rows, y[:5])
+    with pytest.raises(ValueError, match="y is missing"):
+        on_dask.fit(FisherDiscriminant(), rows)
+    with pytest.raises(ValueError, match="none of the 2 parts has a row of positive weight"):
+        on_dask.fit(FisherDiscriminant(), rows, y, np.zeros(178))
+    with pytest.raises(TypeError, match="predict: X is a ndarray"):
+        on_dask.predict(FisherDiscriminant().fit(X, y), X)
+    with pytest.raises(TypeError, match="MarginRecursion has no frozen predictor"):
+        on_dask.predict(MarginRecursion().fit(X, y), rows)
