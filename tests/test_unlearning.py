@@ -311,6 +311,7 @@ def test_a_full_sample_and_landmarks_from_rows_are_reported():
     assert "S_w is estimated from a sample" in receipt.remarks[0]
     kernel = KernelFisherDiscriminant(landmarks=50).fit(X, y).unlearn(X[:50], y[:50])
     assert kernel.exact
+    assert kernel.exact
     assert "landmarks were placed with rows" in kernel.remarks[-1]
 
 
@@ -321,3 +322,21 @@ def test_half_precision_rows_are_learnt_as_single_precision_ones():
     expected = FisherDiscriminant(ridge=0.1).fit(half.astype(np.float32), y)
     np.testing.assert_array_equal(model.predict_proba(half), expected.predict_proba(half.astype(np.float32)))
     assert model.transform(half).dtype == np.float32
+
+
+def test_a_kernel_model_that_chooses_lets_go_of_the_rows_that_judge():
+    X, y = load_iris(return_X_y=True)
+    model = KernelFisherDiscriminant(landmarks=X[::3].copy()).partial_fit(X, y)
+    before = model.state_digest()
+    with pytest.raises(ValueError, match=r"row 1 of X, with its label, is not among the rows learnt"):
+        model.unlearn(np.vstack([X[0], X[1] + 1e-9]), y[:2])
+    assert model.state_digest() == before
+    model.unlearn(X[:10], y[:10])
+    left = model._statistics.kept.sample().rows
+    assert not {row.tobytes() for row in X[:10]} & {row.tobytes() for row in left} - {row.tobytes() for row in X[10:]}
+    assert len(left) == 140
+    receipt = model.unlearn_class(2)
+    assert (receipt.rows, receipt.classes_gone) == (50, (2,))
+    fixed = {"gamma": model.gamma_, "landmarks": X[::3].copy(), "ridge": 0.1, "head": "gaussian"}
+    expected = KernelFisherDiscriminant(**fixed).partial_fit(X[10:100], y[10:100])
+    np.testing.assert_allclose(model.class_means_, expected.class_means_, atol=1e-9)

@@ -20,6 +20,7 @@ from kampong.models import from_bytes
 from kampong.parts import FAN_IN, merge_all, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.reservoir import ClassReservoir
+from kampong.subspace.heads import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,6 +79,8 @@ def contribution(
     least = check_number("contribution", "min_class_weight", min_class_weight, low=0.0, high=np.inf, next_step=step)
     learnt = statistics_of(model, [(X, y, sample_weight)], number=number)
     statistics = getattr(learnt, "_statistics", None)
+    if isinstance(statistics, KernelScatter) and model.head in HEADS and not HEADS[model.head].needs_sample:
+        statistics.kept = None  # a head that is named can do without
     _refuse_rows(learnt, statistics)
     if not learnt.__sklearn_is_fitted__():
         raise ValueError("contribution: there is no row of positive weight, so there is nothing to send.")
@@ -122,10 +125,12 @@ def _read(contributions: Iterable[bytes]) -> Iterator[Any]:
 def _refuse_rows(model: Any, statistics: Any) -> None:
     """Refuse a model whose bytes would hold rows."""
     name = type(model).__name__
-    if isinstance(statistics, ClassReservoir):
+    sample = statistics.kept if isinstance(statistics, KernelScatter) else statistics
+    if isinstance(sample, ClassReservoir):
         raise ValueError(
             f"contribution: {name} keeps a sample of the rows to choose its parameters and head, and its bytes would "
-            "hold them. Give the parameter as a number, or as 'rule', so that nothing is chosen by rows."
+            "hold them. Give ridge or ε as a number or rule, gamma as a number, and name a head that needs no rows, "
+            "such as 'cosine', so that nothing is chosen by rows."
         )
     if isinstance(statistics, KernelScatter):
         basis = statistics.basis

@@ -255,7 +255,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _empty_on(self, basis: Basis) -> KernelScatter:
         """Return statistics on landmarks that have learnt nothing, with a sample of rows where heads are tried."""
-        if not self._tries or isinstance(basis, FourierBasis):  # Fourier features promise to hold no rows
+        if not self._tries or (isinstance(basis, FourierBasis) and self.head != "auto"):  # such a model holds no row
             return KernelScatter(basis)
         budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
         return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=int(self.random_state)))

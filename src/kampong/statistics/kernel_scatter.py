@@ -13,6 +13,7 @@ from kampong.statistics.scatter import ClassScatter, mirror
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
+    from kampong.data.labels import Label
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.reservoir import ClassReservoir
     from kampong.statistics.rows import Sample
@@ -157,10 +158,28 @@ class KernelScatter(ClassScatter):
         KernelScatter
             This object.
         """
-        kept = None if self.kept is None else self.kept._copy()
+        kept = None if self.kept is None else self.kept._copy().unlearn(X, y, sample_weight)
         super().unlearn(X, y, sample_weight)
-        self.kept = None if kept is None else kept.unlearn(X, y, sample_weight)
+        self.kept = kept
         return self
+
+    def unlearn_class(self, label: Label) -> Self:
+        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.
+
+        Parameters
+        ----------
+        label : bool, int or str
+            The class.
+
+        Returns
+        -------
+        KernelScatter
+            This object.
+        """
+        self._code_of(label)
+        if self.kept is None or self.kept.full:
+            return super().unlearn_class(label)
+        return self.unlearn(*self.kept.rows_of(label))
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""

@@ -187,6 +187,13 @@ class ClassReservoir(ClassMeans):
             half._kept = half._gather([kept], np.arange(start, len(kept.keys), 2), kept.data.dtype)
         return first, second
 
+    def rows_of(self, label: Label) -> tuple[Rows, np.ndarray, Float]:
+        """Return the rows of a class in the sample, where each row has one label; their labels; what they weigh now."""
+        kept = self._cut()
+        mine = np.flatnonzero(kept.codes == self._code_of(label))
+        own = kept.weights[mine] * np.exp(self._frame - kept.frames[mine])
+        return self._rows(kept)[mine], np.full(len(mine), label), own
+
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
         kept = self._cut()
@@ -454,10 +461,7 @@ class SampledScatter(ClassReservoir, ClassScatter):
         SampledScatter
             This object.
         """
-        code = self._code_of(label)
+        self._code_of(label)
         if self.full:
             return ClassScatter.unlearn_class(self, label)
-        kept = self._cut()
-        mine = np.flatnonzero(kept.codes == code)  # one label a row
-        own = kept.weights[mine] * np.exp(self._frame - kept.frames[mine])
-        return self.unlearn(self._rows(kept)[mine], np.full(len(mine), label), own)
+        return self.unlearn(*self.rows_of(label))

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint.contents import digest_of
 from kampong.data.rows import check_weights, validate_batch
+from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.receipt import Receipt
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import PastRows
@@ -133,7 +134,8 @@ class Unlearning:
         self._forget_results()
         statistics = self._statistics
         gone = tuple(sorted(classes - set(statistics.classes.tolist())))
-        sampled = isinstance(statistics, ClassReservoir) and statistics.full
+        sample = statistics.kept if isinstance(statistics, KernelScatter) else statistics
+        sampled = isinstance(sample, ClassReservoir) and sample.full
         exact = not sampled or isinstance(statistics, ClassScatter)
         remarks = ((JUDGES if exact else SAMPLED),) if sampled else ()
         return Receipt(
