@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check bench reproduce test-oldest lock clean
+.PHONY: help demo test slow fuzz faults check bench reproduce test-oldest lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,12 @@ test: $(STAMP) ## every test but the slow ones
 
 slow: $(STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow -q
+
+fuzz: $(STAMP) ## the attackers of tests/fuzz, for an hour
+	PYTHONPATH=tests $(ONE_THREAD) $(BIN)/python -W ignore -m fuzz 3600
+
+faults: $(STAMP) ## what signals, full disks and changed sources do to a run, as a table
+	PYTHONPATH=tests $(ONE_THREAD) $(BIN)/python -m fuzz.faults
 
 # Left out there: killing a run tries our files and offsets, which no version of a library changes.
 OURS_ALONE := --ignore=tests/test_kill.py

@@ -16,6 +16,8 @@ settings.register_profile(
 )
 settings.load_profile("kampong")
 
+collect_ignore_glob = ["fuzz/*"]  # attackers, not tests; they need the extras
+
 
 def data_folder():
     default = Path(__file__).resolve().parents[2] / "shared" / "data"

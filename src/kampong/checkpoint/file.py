@@ -222,7 +222,7 @@ def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
 def _replacing(target: Path) -> Iterator[BufferedWriter]:
     """Open a temporary file that replaces the target at the end, or is removed on any error."""
     _sweep(target)
-    temporary = target.with_name(f"{_stem(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f"{stem_of(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)
     try:
@@ -268,7 +268,7 @@ def _flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _stem(target: Path) -> str:
+def stem_of(target: Path) -> str:
     """Return the start of the names of temporary files; a file name has 255 bytes at most."""
     return f".kampong-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
 
@@ -277,7 +277,7 @@ def _sweep(target: Path) -> None:
     """Remove temporary files of this target that killed processes left behind."""
     if os.name != "posix":
         return
-    pattern = re.compile(re.escape(_stem(target)) + r"([0-9]{1,9})-[0-9a-f]{8}\.tmp")
+    pattern = re.compile(re.escape(stem_of(target)) + r"([0-9]{1,9})-[0-9a-f]{8}\.tmp")
     found: list[tuple[Path, re.Match[str]]] = []
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
         found = [(Path(entry.path), match) for entry in entries if (match := pattern.fullmatch(entry.name))]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._runtime.compute import one_blas_thread
-from kampong.checkpoint import Savable, pack, write
+from kampong.checkpoint import Savable, held, pack, write
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
@@ -146,7 +146,19 @@ def learn(
     letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
     check_targets(source.inputs(), {"--model": model_file, "--out": out, "--dead-letters": letters}, source.endings())
     learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes)
-    run = learner.prepare()
+    with held(model_file):
+        return _run(learner, letters, checkpoint_every, watch, stop)
+
+
+def _run(
+    learner: _Learner,
+    letters: str,
+    checkpoint_every: float,
+    watch: Callable[[Run], None] | None,
+    stop: threading.Event | None,
+) -> Run:
+    """Resume or begin, learn to the end of the source, save."""
+    run, source = learner.prepare(), learner.source
     if run.finished and not source.follow:
         run.idle = True
         return run

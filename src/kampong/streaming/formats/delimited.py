@@ -117,8 +117,9 @@ class Delimited(LineFormat):
         last = block.lines(spans) if spans else [(0, 0, _last_line(block.data))]
         if _plain(block.data, spans) and not any(_unclosed(line, schema.delimiter) for _, _, line in last):
             try:
+                block.data.decode()  # pyarrow would print a complaint for every ragged line that is not UTF-8
                 table, ragged = _read(schema, block.data, as_text=False, joins=bool(spans))
-            except pa.ArrowInvalid:
+            except (pa.ArrowInvalid, UnicodeDecodeError):
                 return _careful(schema, block, spans)
             records = table.num_rows + len(ragged)
             if records == _count(block.data, spans):

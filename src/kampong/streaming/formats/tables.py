@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST, GROWTH = 128, 8192, 4
 FIRST = 1000
 
+READING_FAILS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
+"""What pyarrow raises for damaged files, depending on where the damage is."""
+
 Batches = Callable[[Any, int], Iterator[tuple[int, Any]]]
 
 
@@ -187,9 +190,13 @@ class Tables:
     def _read(self, path: Any) -> Iterator[tuple[int, Any]]:
         """Yield record batches and the rows before them in their file, from the place on."""
         try:
-            yield from self._batches(path, self.place.in_file)
-        except (pa.ArrowException, OSError) as error:
-            raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {error}") from None
+            for start, batch in self._batches(path, self.place.in_file):
+                batch.validate(full=True)  # offsets, indices and lengths; nothing else looks at them
+                list(batch.schema.names)  # names that are no text end here
+                yield start, batch
+        except READING_FAILS as error:
+            reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+            raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {reason}") from None
 
 
 def _as(column: Any, kind: Any, name: str) -> Any:
