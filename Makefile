@@ -71,6 +71,8 @@ lock: ## write the locked versions again (needs uv)
 	  --group dev --extra plot --extra stream --output-file requirements/locked.txt pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --group oldest --extra stream --constraint requirements/oldest.in --output-file requirements/oldest.txt pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group spark --constraint requirements/locked.txt --output-file requirements/spark.txt pyproject.toml
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) $(OLDEST) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,6 +36,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("drift", 400, "keep all"),
         ("smo", 4, "MaxMinOver"),
         ("river_stream", 100, "one row of 64 features"),
+        ("cluster", 400, "graph of 10,000 files"),
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
         ("gate", 100, "the pass alone"),

@@ -1,0 +1,333 @@
+"""The adapter to Spark: estimators fitted and applied where the rows are, by `mapInArrow` (extra `spark`).
+
+    partition → mapInArrow: one row with the bytes of its statistics → merged by eight → merged on the driver
+
+No RDD is used, so it works on Spark Connect too. Spark runs a failed task again from its partition, and counts the
+result of one attempt only; so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from kampong._runtime.compute import alone
+from kampong.kernels.subspace import KernelSubspace
+from kampong.models import from_bytes
+from kampong.parts import FAN_IN, check_mergeable, merge_all, statistics_of
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.streaming.arrow import pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    Model = TypeVar("Model")
+
+__all__ = ["fit", "predict", "transform"]
+
+STATES = "part long, state binary"
+
+
+def fit(
+    estimator: Model,
+    dataframe: Any,
+    features: Any = None,
+    label: str = "label",
+    weight: str | None = None,
+    *,
+    rounds: int = 1,
+) -> Model:
+    """Return an estimator fitted on the rows of a Spark dataframe: equal to the local fit of all of them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A linear subspace, InformationGain, or a kernel subspace with landmarks (see `kampong.fit_landmarks`). It does
+        not change.
+    dataframe : pyspark.sql.DataFrame
+        The rows, of classic Spark or Spark Connect.
+    features : str or list of str, optional
+        A column of vectors (of pyspark.ml, or arrays of numbers), or the numeric columns; by default all columns but
+        label and weight.
+    label : str
+        The column of the class: integers, strings or booleans.
+    weight : str, optional
+        The column of weights: 2 is the row twice, 0 the row absent.
+    rounds : int
+        How often eight states are merged to one on the cluster before the driver merges the rest: 1 for up to a few
+        thousand partitions, 0 for few.
+
+    Returns
+    -------
+    estimator
+        A fitted copy, an ordinary one.
+    """
+    model: Any = estimator
+    check_mergeable(model)
+    columns = _columns(dataframe, features, label, weight)
+    if isinstance(model, KernelSubspace) and not isinstance(getattr(model, "_statistics", None), KernelScatter):
+        raise ValueError(
+            f"{type(model).__name__}: parts need the same landmarks. Place them on a sample of the rows first, with "
+            "kampong.fit_landmarks(model, X, y), and fit what it returns."
+        )
+    data = statistics_of(model, []).to_bytes(solve=False)
+    states = columns.select_from(dataframe, label, weight).mapInArrow(_Learn(data, columns, label, weight), STATES)
+    for _ in range(rounds):
+        group = (states["part"] / FAN_IN).cast("long")
+        states = states.withColumn("group", group).groupBy("group").applyInArrow(_merge_group, STATES)
+    rows = states.orderBy("part").toLocalIterator()
+    result: Any = merge_all(from_bytes(bytes(row["state"])) for row in rows)
+    if hasattr(result, "random_state"):
+        result.random_state = model.random_state
+    if columns.kind == "numbers":
+        result.feature_names_in_ = np.array(columns.names, dtype=object)
+    if hasattr(result, "freeze"):
+        result.freeze()
+    fitted: Model = result
+    return fitted
+
+
+def predict(model: Any, dataframe: Any, features: Any = None, *, output: str = "prediction") -> Any:
+    """Return the dataframe with the class of each row in one more column.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted subspace.
+    dataframe : pyspark.sql.DataFrame
+        The rows.
+    features : str or list of str, optional
+        As in `fit`; by default the names that the model has seen.
+    output : str
+        The name of the new column.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        All columns, and the new one.
+    """
+    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
+
+    kinds = {"i": LongType(), "u": LongType(), "b": BooleanType(), "f": DoubleType()}
+    kind = kinds.get(model.classes_.dtype.kind, StringType())
+    return _answered(model, dataframe, features, output, kind, "predict")
+
+
+def transform(model: Any, dataframe: Any, features: Any = None, *, output: str = "directions") -> Any:
+    """Return the dataframe with the coordinates of each row, an array of numbers, in one more column.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted subspace.
+    dataframe : pyspark.sql.DataFrame
+        The rows.
+    features : str or list of str, optional
+        As in `fit`; by default the names that the model has seen.
+    output : str
+        The name of the new column.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        All columns, and the new one.
+    """
+    from pyspark.sql.types import ArrayType, DoubleType
+
+    return _answered(model, dataframe, features, output, ArrayType(DoubleType()), "transform")
+
+
+# Columns.
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns are features, and what they hold: "numbers", "arrays" or "vectors"."""
+
+    kind: str
+    names: tuple[str, ...]
+
+    def select_from(self, dataframe: Any, *others: str | None) -> Any:
+        """Return the dataframe with the features, as Arrow can carry them, and some other columns."""
+        from pyspark.sql import functions
+
+        rest = [functions.col(f"`{name}`") for name in others if name is not None]
+        return dataframe.select(*(self.expression(name) for name in self.names), *rest)
+
+    def expression(self, name: str) -> Any:
+        """Return a feature as Arrow can carry it."""
+        from pyspark.sql import functions
+
+        column = functions.col(f"`{name}`")
+        return functions.unwrap_udt(column).alias(name) if self.kind == "vectors" else column
+
+    def rows(self, batch: Any) -> Any:
+        """Return the features of a batch as rows."""
+        if self.kind == "numbers":
+            return np.column_stack([_numbers(batch, name) for name in self.names])
+        column = batch.column(batch.schema.get_field_index(self.names[0]))
+        if column.null_count:
+            raise ValueError(f"the column {self.names[0]!r} holds a null. Fill it, or leave the row out.")
+        if self.kind == "arrays":
+            return _array_rows(column, self.names[0])
+        return _vector_rows(column, self.names[0])
+
+
+def _columns(dataframe: Any, features: Any, *apart: str | None) -> _Columns:
+    from pyspark.sql.types import ArrayType, NumericType, UserDefinedType
+
+    fields = {field.name: field.dataType for field in dataframe.schema.fields}
+    for name in apart:
+        if name is not None and name not in fields:
+            raise ValueError(f"fit: there is no column {name!r}. There are {', '.join(map(repr, [*fields][:12]))}.")
+    if features is None:
+        features = [name for name in fields if name not in apart]
+        features = features[0] if len(features) == 1 else features
+    names = (features,) if isinstance(features, str) else tuple(features)
+    missing = [name for name in names if name not in fields]
+    if missing or not names:
+        raise ValueError(f"fit: there is no column {missing}. There are {', '.join(map(repr, [*fields][:12]))}.")
+    if len(names) == 1 and isinstance(fields[names[0]], ArrayType):
+        return _Columns("arrays", names)
+    if len(names) == 1 and isinstance(fields[names[0]], UserDefinedType):
+        return _Columns("vectors", names)
+    strange = [name for name in names if not isinstance(fields[name], NumericType)]
+    if strange:
+        raise TypeError(
+            f"fit: the column {strange[0]!r} holds {fields[strange[0]].simpleString()}, and features are numbers. "
+            "Leave it out of features, or encode it."
+        )
+    return _Columns("numbers", names)
+
+
+def _numbers(batch: Any, name: str) -> Any:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        raise ValueError(f"the column {name!r} holds a null. Fill it, or leave the row out.")
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _array_rows(column: Any, name: str) -> Any:
+    lengths = np.diff(column.offsets.to_numpy())
+    values = column.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if len(lengths) and (lengths != lengths[0]).any():
+        raise ValueError(
+            f"the column {name!r} holds arrays of {lengths.min()} to {lengths.max()} numbers: rows need one width."
+        )
+    return values.reshape(len(lengths), -1) if len(lengths) else np.zeros((0, 0))
+
+
+def _vector_rows(column: Any, name: str) -> Any:
+    """Return vectors of pyspark.ml: CSR where any is sparse, else dense."""
+    kinds, sizes = (column.field(place).to_numpy(zero_copy_only=False) for place in (0, 1))
+    indices, values = column.field(2), column.field(3)
+    if (kinds == 1).all():
+        return _array_rows(values, name)
+    parts = []
+    for place, kind in enumerate(kinds):
+        found = values[place].values.to_numpy()
+        where = np.arange(len(found)) if kind == 1 else indices[place].values.to_numpy()
+        parts.append((where, found))
+    width = int(max(sizes[place] if kind == 0 else len(parts[place][1]) for place, kind in enumerate(kinds)))
+    indptr = np.concatenate([[0], np.cumsum([len(found) for _, found in parts])])
+    flat = (np.concatenate([part[side] for part in parts]) for side in (1, 0))
+    return sparse.csr_array((*flat, indptr), shape=(len(parts), width))
+
+
+def _labels(batch: Any, name: str) -> Any:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        raise ValueError(f"the column {name!r} holds a null, and every row needs a label. Leave such rows out.")
+    return np.array(column.to_pylist())
+
+
+# What runs on the cluster.
+
+
+@dataclass(frozen=True)
+class _Learn:
+    """Makes one row of a partition: the bytes of its statistics."""
+
+    model: bytes
+    columns: _Columns
+    label: str
+    weight: str | None
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        with alone():
+            learnt = statistics_of(from_bytes(self.model), self._rows(batches), number=number)
+            if learnt.__sklearn_is_fitted__():
+                state = learnt.to_bytes(solve=False)
+                yield pa.RecordBatch.from_pydict(
+                    {"part": pa.array([number], pa.int64()), "state": pa.array([state], pa.binary())}
+                )
+
+    def _rows(self, batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        for batch in batches:
+            if batch.num_rows:
+                weights = None if self.weight is None else _numbers(batch, self.weight)
+                yield self.columns.rows(batch), _labels(batch, self.label), weights
+
+
+def _merge_group(group: Any) -> Any:
+    """Merge the states of a group, in the order of their parts: Spark gives them in any order."""
+    with alone():
+        states = group.sort_by("part")["state"].to_pylist()
+        merged = merge_all(from_bytes(state) for state in states).to_bytes(solve=False)
+    return pa.table({"part": group["group"][:1], "state": pa.array([merged], pa.binary())})
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Appends the answers of a frozen predictor to every batch."""
+
+    predictor: Any
+    columns: _Columns
+    what: str
+    output: str
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            with alone():
+                rows = self.columns.rows(batch)
+                rows = rows.toarray() if not isinstance(rows, np.ndarray) and rows.shape[0] == 0 else rows
+                if self.what == "predict":
+                    found = pa.array(self.predictor.answers(rows)[1].tolist())
+                else:
+                    found = pa.array(self.predictor.points(rows).tolist(), pa.list_(pa.float64()))
+            keep = [name for name in batch.schema.names if name != _HIDDEN]
+            columns = [batch.column(batch.schema.get_field_index(name)) for name in keep]
+            yield pa.RecordBatch.from_arrays([*columns, found], names=[*keep, self.output])
+
+
+_HIDDEN = "__kampong_features"
+
+
+def _answered(model: Any, dataframe: Any, features: Any, output: str, kind: Any, what: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    frozen = model.freeze() if hasattr(model, "freeze") else None
+    if frozen is None:
+        raise TypeError(
+            f"{what}: {type(model).__name__} has no frozen predictor. Give a fitted linear or kernel subspace of two "
+            "classes or more."
+        )
+    if features is None and hasattr(model, "feature_names_in_"):
+        features = model.feature_names_in_.tolist()
+    if features is None:
+        raise ValueError(f"{what}: which columns are the features? Name them, as in fit.")
+    if output in dataframe.columns:
+        raise ValueError(f"{what}: there is a column {output!r} already. Give another name as output.")
+    columns = _columns(dataframe, features)
+    schema = StructType(list(dataframe.schema.fields)).add(output, kind)
+    if columns.kind == "vectors":
+        dataframe = dataframe.withColumn(_HIDDEN, columns.expression(columns.names[0]))
+        columns = _Columns("vectors", (_HIDDEN,))
+    return dataframe.mapInArrow(_Answer(frozen, columns, what, output), schema)
