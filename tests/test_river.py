@@ -158,3 +158,34 @@ def test_what_does_not_fit_is_said():
         model.learn_one(x, y)
     with pytest.raises(ValueError, match=r"would keep a ClassReservoir.*Hash the features"):
         model.learn_one({f"word {j}": 1.0 for j in range(9000)}, True)
+
+
+def test_what_is_refused_changes_nothing():
+    rows = phishing(40)
+    model = StreamingSubspace()
+    for x, y in rows:
+        model.learn_one(x, y)
+    before = pickle.dumps(model)
+    for x, y, w in (({"new": "red"}, "late", 1), ({"new": np.inf}, "late", 1), ({"new": 1.0}, "late", -1)):
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_one(x, y, w)
+    with pytest.raises(ValueError, match="y has 1 labels, but X has 2 rows"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1]))
+    with pytest.raises(ValueError, match="ClassReservoir"):
+        model.learn_one({f"word {j}": 1.0 for j in range(9000)}, "late")
+    model.learn_one({"new": 1.0}, "late", w=0)
+    model.learn_many(pd.DataFrame({"new": [1.0]}), pd.Series(["late"]), w=[0.0])
+    assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match=r"overflow|range"):
+        model.learn_one({"new": 1e200}, "late")
+    assert set(model.predict_proba_one(rows[0][0])) == {True, False}
+    model.learn_one({"new": 1.0}, "late")
+    assert set(model.predict_proba_one(rows[0][0])) == {True, False, "late"}
+
+
+def test_half_lives_that_are_chosen():
+    model = StreamingSubspace(FisherDiscriminant(ridge="rule", half_life="auto"))
+    for x, y in phishing(60):
+        model.learn_one(x, y)
+        assert model.predict_one(x) is not None
+    assert model._rows - model._known.n_rows <= 3

@@ -11,6 +11,7 @@ from river import base
 from sklearn.base import clone
 
 from kampong._runtime.compute import one_blas_thread
+from kampong.data.rows import check_finite, check_weights
 from kampong.kernels.subspace import KernelSubspace
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.subspace import FisherDiscriminant
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kampong.subspace.predictor import Predictor
 
 __all__ = ["StreamingSubspace"]
+
+SHORT = 60.0
+"""Rows that a model with half_life="auto" may forget within: it is solved again after a twentieth of them."""
 
 
 class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, base.MiniBatchSupervisedTransformer):
@@ -88,10 +92,13 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         """
         if y is None:
             raise TypeError("StreamingSubspace.learn_one: there is no label. It learns from labelled rows: give y.")
+        weight = float(check_weights(w, 1)[0])
+        check_finite(np.array([[_number(name, value) for name, value in x.items()]]), "StreamingSubspace")
+        if weight == 0:
+            return
         if not x.keys() <= self._columns.keys():
             self._grow(x)
-        row = self._row(x)
-        self._learn(row, np.array([self._code(y)]), None if w == 1.0 else [w])
+        self._learn(self._row(x), [y], None if weight == 1.0 else [weight])
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
         """Learn a batch of rows, which gives what they would give one by one.
@@ -105,32 +112,35 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         w : array-like, optional
             Their weights.
         """
+        if len(y) != len(X):
+            raise ValueError(f"StreamingSubspace.learn_many: y has {len(y)} labels, but X has {len(X)} rows.")
+        weights = check_weights(w, len(X))
+        counted = weights > 0  # a row of weight 0 is absent, with its label
+        X, labels = X[counted], [label for label, counts in zip(y, counted, strict=True) if counts]
+        check_finite(self._block(X, {name: place for place, name in enumerate(X.columns)}), "StreamingSubspace")
         if not len(X):
             return
         if not set(X.columns) <= self._columns.keys():
             self._grow(X.columns)
-        codes = np.array([self._code(label) for label in y])
-        self._learn(self._block(X, len(self._columns)), codes, w)
+        self._learn(self._block(X, self._columns), labels, None if w is None else weights[counted])
 
-    def _learn(self, rows: Float, codes: np.ndarray, weights: Any) -> None:
-        self._model.partial_fit(rows, codes, sample_weight=weights)
+    def _learn(self, rows: Float, labels: list[Any], weights: Any) -> None:
+        new = list(dict.fromkeys(label for label in labels if label not in self._labels))
+        known = self._labels | {label: len(self._names) + place for place, label in enumerate(new)}
+        self._model.partial_fit(rows, np.array([known[label] for label in labels]), sample_weight=weights)
+        if new:  # only now: rows that are refused bring no class
+            self._labels, self._due = known, 0
+            self._names += [label.item() if isinstance(label, np.generic) else label for label in new]
         self._rows += len(rows)
-
-    def _code(self, y: Any) -> int:
-        code = self._labels.get(y)
-        if code is None:
-            code = self._labels[y] = len(self._names)
-            self._names.append(y.item() if isinstance(y, np.generic) else y)
-            self._due = 0
-        return code
 
     def _grow(self, names: Iterable[Any]) -> None:
         """Give new features a column; in the order of their names, so that the order in a row does not matter."""
         new = sorted((name for name in names if name not in self._columns), key=lambda name: (str(type(name)), name))
-        self._columns |= {name: len(self._columns) + place for place, name in enumerate(new)}
+        columns = self._columns | {name: len(self._columns) + place for place, name in enumerate(new)}
         if not hasattr(self._model, "_statistics"):
+            self._columns = columns
             return
-        width = len(self._columns)
+        width = len(columns)
         fresh = clone(self._model)
         fresh.n_features_in_ = width
         fresh._start(width, None)
@@ -145,7 +155,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         if isinstance(old, ClassReservoir) and isinstance(laid_out, ClassReservoir):
             old.budget = laid_out.budget
         self._model._move_columns(np.arange(old.n_features), width)
-        self._due = 0
+        self._columns, self._due = columns, 0
 
     # Predicting.
 
@@ -168,7 +178,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         if known is None:
             return dict.fromkeys(self._names[:1], 1.0)
         shares = known.head.probabilities(known.seen_points(self._row(x)[:, : known.components.shape[1]]))[0]
-        return dict(zip(self._names, shares.tolist(), strict=True))
+        return dict(zip(self._seen(known), shares.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return the probability of each class seen so far, for each row.
@@ -186,8 +196,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         known = self._current()
         if known is None:
             return pd.DataFrame(1.0, index=X.index, columns=self._names[:1])
-        block = self._block(X, known.components.shape[1])
-        return pd.DataFrame(known.head.probabilities(known.seen_points(block)), index=X.index, columns=self._names)
+        block = self._block(X, self._columns)[:, : known.components.shape[1]]
+        shares = known.head.probabilities(known.seen_points(block))
+        return pd.DataFrame(shares, index=X.index, columns=self._seen(known))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most probable class of each row.
@@ -205,8 +216,8 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         shares = self.predict_proba_many(X)
         if not shares.shape[1]:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
-        names = np.empty(len(self._names), dtype=object)
-        names[:] = self._names
+        names = np.empty(shares.shape[1], dtype=object)
+        names[:] = list(shares.columns)
         return pd.Series(names[np.argmax(shares.to_numpy(), axis=1)], index=X.index).infer_objects()
 
     def transform_one(self, x: dict[Any, Any]) -> dict[Any, float]:
@@ -243,7 +254,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         known = self._current()
         if known is None:
             return pd.DataFrame(index=X.index)
-        return pd.DataFrame(known.points(self._block(X, known.components.shape[1])), index=X.index)
+        return pd.DataFrame(known.points(self._block(X, self._columns)[:, : known.components.shape[1]]), index=X.index)
 
     def _current(self) -> Predictor | None:
         """Return what predicts, solved again where enough rows have come."""
@@ -264,34 +275,41 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         else:
             self._known, self._chosen = model.freeze(), 2 * self._rows
 
+    def _seen(self, known: Predictor) -> list[Any]:
+        """Return the labels that a predictor tells apart."""
+        return [self._names[code] for code in known.classes.tolist()]
+
     def _row(self, x: dict[Any, Any]) -> Float:
         row = np.zeros((1, len(self._columns)))
         columns = self._columns
-        try:
-            for name, value in x.items():
-                place = columns.get(name)
-                if place is not None:
-                    row[0, place] = value
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"StreamingSubspace: the feature {name!r} is {value!r:.60}, and features are numbers. Encode it first, "
-                "for instance with river.preprocessing.OneHotEncoder."
-            ) from None
+        for name, value in x.items():
+            place = columns.get(name)
+            if place is not None:
+                row[0, place] = _number(name, value)
         return row
 
-    def _block(self, X: pd.DataFrame, width: int) -> Float:
-        rows = np.zeros((len(X), width))
+    def _block(self, X: pd.DataFrame, columns: dict[Hashable, int]) -> Float:
+        rows = np.zeros((len(X), len(columns)))
         for name in X.columns:
-            place = self._columns.get(name, width)
-            if place < width:
+            if name in columns:
                 try:
-                    rows[:, place] = X[name].to_numpy()
+                    rows[:, columns[name]] = X[name].to_numpy()
                 except (TypeError, ValueError):
                     raise TypeError(
                         f"StreamingSubspace: the feature {name!r} holds {X[name].dtype} values, and features are "
                         "numbers. Encode it first, for instance with river.preprocessing.OneHotEncoder."
                     ) from None
         return rows
+
+
+def _number(name: Any, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"StreamingSubspace: the feature {name!r} is {value!r:.60}, and features are numbers. Encode it first, "
+            "for instance with river.preprocessing.OneHotEncoder."
+        ) from None
 
 
 def _linear(estimator: Any) -> DiscriminantSubspace:
@@ -310,6 +328,8 @@ def _linear(estimator: Any) -> DiscriminantSubspace:
 
 def _memory(model: DiscriminantSubspace) -> float:
     """Return after how many rows a row counts half; infinity where none is forgotten."""
+    if isinstance(model.half_life, str):  # several, the shortest of which may predict
+        return SHORT
     if model.half_life is not None:
         return float(model.half_life)
     return math.log(0.5) / math.log(model.decay) if model.decay < 1 else math.inf
