@@ -236,7 +236,7 @@ def compute(what: Delayed, client: Any, patience: float) -> Any:
             try:
                 return future.result(timeout=max(0.05, min(2.0, patience / 4)))
             except (NotYet, TimeoutError):
-                if future.done():
+                if future.status == "error":  # a task's own error; a result that came just now is taken next time
                     raise
             workers = len(client.nthreads())
             alone_since = None if workers else alone_since or time.monotonic()
