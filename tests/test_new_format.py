@@ -182,9 +182,9 @@ def test_help_and_messages_list_it(tmp_path, capfd):
         with mock.patch.object(sys, "argv", ["kampong", command, "--help"]), pytest.raises(SystemExit):
             main()
         printed = " ".join(re.sub(r"[│╭╰]", " ", capfd.readouterr().out).split())
-        assert "csv, tsv, jsonl, libsvm, parquet, arrow, pairs, or auto." in printed
+        assert "csv, tsv, jsonl, libsvm, parquet, arrow, npy, npz, pairs, or auto." in printed
     write_roses(tmp_path)
-    with pytest.raises(SourceError, match=r"--format 'xml' is unknown\. Use one of csv.*arrow, pairs\."):
+    with pytest.raises(SourceError, match=r"--format 'xml' is unknown\. Use one of csv.*npz, pairs\."):
         Source(str(tmp_path / "a.pairs"), Layout(format="xml")).open()
     arguments = ["kampong", "learn", str(tmp_path / "a.pairs"), "--format", "pairs", "-l", "label", "-m"]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

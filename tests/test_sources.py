@@ -339,5 +339,5 @@ def test_unreadable_sources_say_so(tmp_path):
     with pytest.raises(SourceError, match="stdin has no file name"):
         Source("-", Layout(label="k")).open()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(SourceError, match="no Parquet file"):
+    with pytest.raises(SourceError, match="the folder holds no file of a known format"):
         Source(str(tmp_path / "folder"), Layout(label="k")).open()

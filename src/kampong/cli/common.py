@@ -31,7 +31,8 @@ app = typer.Typer(
 )
 
 SourcePath = Annotated[
-    str, typer.Argument(help="A file, a folder of Parquet files, or - for stdin.", show_default=False)
+    list[str],
+    typer.Argument(help="A file, several of the same columns, a folder of them, or - for stdin.", show_default=False),
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
 FORMAT = typer.Option("--format")  # `main` lists the formats

@@ -135,7 +135,7 @@ def learn(
         zero_based=zero_based,
         max_record_bytes=max_record_bytes,
     )
-    labelled = Source(source, checked(layout), follow=follow, live=live)
+    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]))
     letters = dead_letters or f"{model}.dead.jsonl"
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets(labelled.inputs(), targets, labelled.endings())
@@ -168,8 +168,8 @@ def learn(
     if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
         watchers[0].write(run)
     if report:
-        _write_report(report, run, source, model)
-    _tell_end(run, model, source, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
+        _write_report(report, run, labelled.name, model)
+    _tell_end(run, model, source[0], letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
     if page is not None:
         page.finish()
         if not received:
@@ -233,7 +233,13 @@ def _write_report(path: str, run: Run, source: str, model: str) -> None:
 
 def _grown(run: Run, source: str) -> str:
     """Say what to do if the source is longer than what was learnt."""
-    if source != "-" and run.place and "offset" in run.place and Path(source).stat().st_size > run.place["offset"]:
+    if (
+        source != "-"
+        and run.place
+        and "offset" in run.place
+        and not run.place["file"]
+        and Path(source).stat().st_size > run.place["offset"]
+    ):
         return f"{source} may have grown since: --follow learns the rest."
     return ""
 

@@ -113,7 +113,7 @@ def _apply_layout(
 
 def _apply(
     what: str,
-    source: str,
+    source: list[str],
     model: str,
     out: str,
     layout: Layout,
@@ -127,7 +127,7 @@ def _apply(
 
     stop, received = stop_on_signals()
     done = apply(
-        Source(source, layout),
+        Source(source[0], layout, more=tuple(source[1:])),
         model,
         what,
         out=out,

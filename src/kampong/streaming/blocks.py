@@ -33,6 +33,7 @@ MAX_RECORD = 8 * 2**20
 HOPELESS = 8  # a line this many times longer than the longest record is not read as a line
 WITNESS = 4096
 DIGITS = 32  # of a digest that is a witness
+LARGEST_SIZE = 2**60
 PAUSE = 0.2
 LATE = 1.0  # seconds after which the lines that a pipe has given so far are a block
 BLANK = (b"", b"\r")
@@ -54,6 +55,12 @@ class Place:
         Digests of the first and of the last bytes before it, at most 4096 each.
     head_size, tail_size : int
         How many bytes those are.
+    file : int
+        Files before this one, where a source has several; offsets count from the start of the file.
+    before : int
+        Bytes of those files, as they are on the disk.
+    files : str
+        A digest of their names and sizes.
     """
 
     offset: int = 0
@@ -62,6 +69,9 @@ class Place:
     head_size: int = 0
     tail: str = ""
     tail_size: int = 0
+    file: int = 0
+    before: int = 0
+    files: str = ""
 
     def to_state(self) -> dict[str, Any]:
         """Return the place as plain values."""
@@ -70,11 +80,15 @@ class Place:
     @classmethod
     def from_state(cls, contents: Contents) -> Place:
         """Return the place that `to_state` wrote."""
-        offset = contents.whole("offset", low=1)
+        offset, file = contents.whole("offset", low=1), contents.whole("file")
         most = min(WITNESS, offset)
+        before = contents.whole("before", high=LARGEST_SIZE if file else 0)
         return cls(
+            file=file,
+            before=before,
+            files=contents.digest("files", DIGITS if file else 0),
             offset=offset,
-            line=contents.whole("line", low=1, high=offset),
+            line=contents.whole("line", low=1, high=LARGEST_SIZE if file else offset),
             head=contents.digest("head", DIGITS),
             head_size=contents.whole("head_size", low=1, high=most),
             tail=contents.digest("tail", DIGITS),
@@ -197,7 +211,7 @@ class Blocks:
         self.close()
 
     def _next(self) -> Block | None:
-        wanted = min(LARGEST, max(self._smallest, self.place.offset // GROWTH))
+        wanted = min(LARGEST, max(self._smallest, (self.place.before + self.place.offset) // GROWTH))
         self._fill(wanted, late=time.monotonic() + LATE)
         cut = self._buffer.rfind(b"\n", 0, wanted) + 1
         if self._ended and len(self._buffer) <= wanted:
@@ -316,7 +330,8 @@ class Blocks:
         head, head_size = place.head, place.head_size
         if place.offset == 0:
             head, head_size = _digest(first[:WITNESS]), min(WITNESS, len(first))
-        return Place(place.offset + size, place.line + lines, head, head_size, _digest(tail), len(tail))
+        rest = place.file, place.before, place.files
+        return Place(place.offset + size, place.line + lines, head, head_size, _digest(tail), len(tail), *rest)
 
     def _skip(self) -> None:
         """Go to the place, and check that the bytes before it are those that were read then."""

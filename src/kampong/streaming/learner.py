@@ -405,7 +405,7 @@ class _Learner:
         run = self.run
         assert run.schema is not None
         assert self.memory is not None
-        course = Course(self.source.path, self._options(), run.place, self.lengths, run.history, run.predictor)
+        course = Course(self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor)
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.memory, course))
 
     def _resume(self) -> None:

@@ -34,13 +34,16 @@ class Source:
     Parameters
     ----------
     path : str
-        A file, a folder of Parquet files, or "-" for stdin. gzip and Zstandard are recognised by their first bytes.
+        A file, a folder of files of one format, or "-" for stdin. gzip and Zstandard are recognised by their first
+        bytes.
     layout : Layout
         The label, the format and other facts; the rest is found in the first block.
     follow : bool
         Whether to wait for more at the end of the file.
     live : bool
         Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
+    more : tuple of str
+        Further files of the same format and columns, which are read after the first, in this order.
 
     See Also
     --------
@@ -61,6 +64,21 @@ class Source:
     layout: Layout = dataclasses.field(default_factory=Layout)
     follow: bool = False
     live: bool = False
+    more: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The paths, for messages."""
+        return ", ".join((self.path, *self.more))
+
+    def files(self, wanted: Format) -> list[str]:
+        """Return all files in the order in which they are read: those of a folder by name."""
+        if self.more and "-" in (self.path, *self.more):
+            raise SourceError(f"{self.name}: stdin cannot be read together with files. Give files only.")
+        found: list[str] = []
+        for path in (self.path, *self.more):
+            found += _inside(path, wanted) if path != "-" and Path(path).is_dir() else [path]
+        return found
 
     def open(
         self,
@@ -109,11 +127,11 @@ class Source:
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files that are read, by the name that a message gives them."""
-        return {"the source": [self.path]}
+        return {"the source": [self.path, *self.more]}
 
     def endings(self) -> tuple[str, ...]:
         """Return how the files of a folder end; () for a source that is no folder."""
-        if self.path == "-" or not Path(self.path).is_dir():
+        if not any(path != "-" and Path(path).is_dir() for path in (self.path, *self.more)):
             return ()
         return tuple(one + more for one in formats.get(self.format()).endings for more in ("", *COMPRESSED))
 
@@ -128,7 +146,12 @@ class Source:
             )
         path, known = Path(self.path), formats.latest_first()
         if path.is_dir():
-            found = [one for one in known if one.claims_folders]
+            found = [one for one in known if _inside(self.path, one, needed=False)]
+            if not found:
+                raise SourceError(f"{path}: the folder holds no file of a known format: {', '.join(formats.names())}.")
+            if len(found) > 1:
+                names = " and ".join(one.name for one in found)
+                raise SourceError(f"{path}: the folder holds files of {names}. State which with --format.")
         else:
             endings = [ending.lower() for ending in path.suffixes if ending.lower() not in COMPRESSED]
             found = [one for one in known if endings and endings[-1] in one.endings] or self._recognised(known)
@@ -157,6 +180,16 @@ class Source:
         if first.blank:
             raise SourceError(f"{self.path}: the source holds no record.")
         return chosen.describe(self, columns, first, classes), itertools.chain([first], parts)
+
+
+def _inside(folder: str, wanted: Format, *, needed: bool = True) -> list[str]:
+    """Return the files of a format in a folder and the folders in it, by name; hidden ones are left out."""
+    endings = tuple(one + more for one in wanted.endings for more in ("", *COMPRESSED))
+    named = [one for one in Path(folder).rglob("*") if one.is_file() and one.name.lower().endswith(endings)]
+    found = sorted(str(one) for one in named if not one.name.startswith((".", "_")))
+    if needed and not found:
+        raise SourceError(f"{folder}: the folder holds no {wanted.name} file (*{wanted.endings[0]}).")
+    return found
 
 
 class Stream:

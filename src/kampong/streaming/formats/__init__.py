@@ -21,6 +21,8 @@ _FORMATS: dict[str, Format | str] = {
     "libsvm": "libsvm.LIBSVM",
     "parquet": "tables.PARQUET",
     "arrow": "tables.ARROW",
+    "npy": "arrays.NPY",
+    "npz": "arrays.NPZ",
 }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from kampong.streaming.blocks import Block, Blocks, Place
-from kampong.streaming.errors import SourceError
+from kampong.streaming.blocks import DIGITS, Block, Blocks, Place
+from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.records import Batch, Dead, shown
 
 if TYPE_CHECKING:
@@ -70,8 +72,6 @@ class Format(ABC):
         What a place in such a source is.
     can_grow : bool
         Whether records can be appended to such a file, so that `--follow` can wait for them.
-    claims_folders : bool
-        Whether a folder is read as files of this format if no format is stated.
     named_columns : bool
         Whether columns have names; otherwise they have numbers, up to the width of the schema.
     """
@@ -80,7 +80,6 @@ class Format(ABC):
     endings: tuple[str, ...] = ()
     place_type: ClassVar[type[AnyPlace]]
     can_grow: ClassVar[bool] = False
-    claims_folders: bool = False
     named_columns: ClassVar[bool] = True
 
     def recognises(self, first: bytes) -> bool:
@@ -173,11 +172,20 @@ class LineFormat(Format):
     can_grow = True
     block_factor: ClassVar[int] = 1
 
-    def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Blocks:
+    def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Opened:
         """Open a source at a place, or at its start."""
+        files, start = source.files(self), Place(**place) if place else Place()
+        if len(files) == 1 and not start.file:
+            return self.open_file(source, files[0], start, stop)
+        if source.follow:
+            raise SourceError(f"{source.name}: --follow needs one file that grows; there are {len(files)}.")
+        return FilesOfLines(self, source, files, start, stop)
+
+    def open_file(self, source: Source, path: str, place: Place, stop: threading.Event | None) -> Blocks:
+        """Open one file of a source at a place."""
         return Blocks(
-            source.path,
-            place=Place(**place) if place else None,
+            path,
+            place=place,
             skip=not source.live,
             follow=source.follow,
             max_record=source.layout.max_record_bytes,
@@ -201,6 +209,72 @@ class LineFormat(Format):
     @abstractmethod
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block of whole lines."""
+
+
+class FilesOfLines:
+    """The blocks of several files, one after the other; each may begin with a header, and all must have the same."""
+
+    def __init__(
+        self, line_format: LineFormat, source: Source, files: list[str], place: Place, stop: threading.Event | None
+    ) -> None:
+        self._format, self._source, self._files, self._stop = line_format, source, files, stop
+        self._place = place
+        if place.files and _witness(files[: place.file]) != place.files:
+            raise ResumeError(
+                f"{source.name}: the files are not those this model was learnt from. Give the same files, or start a "
+                "new model with another --model."
+            )
+        if place.file >= len(files):
+            raise ResumeError(f"{source.name}: {len(files)} files, and {place.file} were learnt already.")
+        self._blocks: Blocks | None = None
+        self._open()
+
+    def _open(self) -> None:
+        path = self._files[self._place.file]
+        self._blocks = self._format.open_file(self._source, path, self._place, self._stop)
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._blocks is not None:
+            self._blocks.close()
+
+    def __iter__(self) -> Iterator[Block]:
+        while True:
+            assert self._blocks is not None
+            for block in self._blocks:
+                yield self._without_header(block)
+                self._place = block.end
+            number = self._place.file + 1
+            if number >= len(self._files):
+                return
+            before = sum(Path(path).stat().st_size for path in self._files[:number])
+            self._place = Place(line=self._place.line, file=number, before=before, files=_witness(self._files[:number]))
+            self._open()
+
+    def _without_header(self, block: Block) -> Block:
+        """Return the first block of a later file without its header."""
+        if block.offset or not block.end.file:
+            return block
+        source, path = self._source, self._files[block.end.file]
+        names, rest = self._format.header(source, block)
+        without: Block = rest
+        first = self._format.open_file(source, self._files[0], Place(), None)
+        try:
+            expected = self._format.header(source, next(iter(first)))[0]
+        finally:
+            first.close()
+        if list(names) != list(expected):
+            raise SourceError(
+                f"{path}: its columns are not those of {self._files[0]}: {', '.join(names[:6])} in place of "
+                f"{', '.join(expected[:6])}. Give files of the same columns, in the same order."
+            )
+        return without
+
+
+def _witness(files: Sequence[str]) -> str:
+    """Return a digest of the names and sizes of files."""
+    facts = [(Path(path).name, Path(path).stat().st_size) for path in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:DIGITS]
 
 
 def first_line(first: bytes) -> bytes:

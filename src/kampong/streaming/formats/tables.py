@@ -103,17 +103,12 @@ class Table(Format):
         What such a file begins with.
     batches : callable
         Yields the record batches of a file and the rows before each, from the first one that is not skipped.
-    claims_folders : bool
-        Whether a folder is read as files of this format if no format is stated.
     """
 
     place_type = TablePlace
 
-    def __init__(
-        self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches, *, claims_folders: bool = False
-    ) -> None:
-        self.name, self.endings, self.magic = name, endings, magic
-        self.batches, self.claims_folders = batches, claims_folders
+    def __init__(self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches) -> None:
+        self.name, self.endings, self.magic, self.batches = name, endings, magic, batches
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether a file begins as its format says."""
@@ -121,7 +116,8 @@ class Table(Format):
 
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Tables:
         """Open a source at a place, or at its start."""
-        return Tables(source.path, self, place=TablePlace(**place) if place else None)
+        paths = [Path(path) if path != "-" else path for path in source.files(self)]
+        return Tables(source.name, self, paths, place=TablePlace(**place) if place else None)
 
     def header(self, source: Source, part: Slice) -> tuple[list[str], Slice]:
         """Return the names of the columns."""
@@ -145,13 +141,16 @@ class Table(Format):
 class Tables:
     """The rows of one file or several, from a place on."""
 
-    def __init__(self, path: str, table: Table, *, place: TablePlace | None = None) -> None:
+    def __init__(self, path: str, table: Table, files: list[Any], *, place: TablePlace | None = None) -> None:
         self.path, self._batches = path, table.batches
         self.place = place or TablePlace()
-        self._files = _files(path, table)
+        self._files = files
+        for file in files:
+            if file != "-" and not file.is_file():
+                raise SourceError(f"{file}: there is no such file or folder.")
         self._seen = (-1, "")
         touched = self._files[: self.place.file + (self.place.in_file > 0)]
-        if self.place.witness and _witness(touched, path) != self.place.witness:
+        if self.place.witness and _witness(touched) != self.place.witness:
             raise ResumeError(
                 f"{path}: the files are not those this model was learnt from. Give the same source, or start a new "
                 "model with another --model."
@@ -174,7 +173,7 @@ class Tables:
     def _move(self, rows: int, file: int, in_file: int) -> None:
         touched = file + (in_file > 0)
         if touched != self._seen[0]:
-            self._seen = touched, _witness(self._files[:touched], self.path)
+            self._seen = touched, _witness(self._files[:touched])
         self.place = TablePlace(self.place.row + rows, file, in_file, self._seen[1])
 
     def _cut(self, batch: Any, start: int) -> Iterator[Slice]:
@@ -266,29 +265,11 @@ def _all_arrow_batches(path: Any) -> Iterator[Any]:
         yield from pa.ipc.open_stream(raw)
 
 
-PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches, claims_folders=True)
+PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches)
 ARROW = Table("arrow", (".arrow", ".ipc", ".feather"), b"ARROW1", _arrow_batches)
 
 
-def _files(path: str, table: Table) -> list[Any]:
-    if path == "-":
-        return ["-"]
-    folder = Path(path)
-    if folder.is_file():
-        return [folder]
-    if not folder.is_dir():
-        raise SourceError(f"{path}: there is no such file or folder.")
-    patterns = [f"*{ending}" for ending in table.endings]
-    found = sorted(one for pattern in patterns for one in folder.rglob(pattern) if not one.name.startswith((".", "_")))
-    if not found:
-        raise SourceError(f"{path}: the folder holds no {table.name.capitalize()} file ({patterns[0]}).")
-    return list(found)
-
-
-def _witness(files: list[Any], root: str) -> str:
+def _witness(files: list[Any]) -> str:
     """Return a digest of the names and sizes of files."""
-    facts = []
-    for file in files:
-        name = "-" if file == "-" else str(file.relative_to(root)) if Path(root).is_dir() else ""
-        facts.append((name, 0 if file == "-" else file.stat().st_size))
+    facts = [("-", 0) if file == "-" else (file.name, file.stat().st_size) for file in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:DIGITS]
