@@ -40,6 +40,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
         ("gate", 100, "the pass alone"),
+        ("throughput", 100, "predict of 50 rows"),
         ("continual", 10, "unlearning:"),
         ("crossings", 10, "KernelFisherDiscriminant.partial_fit"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),

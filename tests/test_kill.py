@@ -1,10 +1,12 @@
 """kill -9 at random times: the model and the outputs end as if nothing had happened, and broken resuming is noticed."""
 
+import csv
 import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver fork
 DRIVER = """
 import json, os, random, shutil, signal, sys, time
 import kampong
-from kampong.streaming import blocks, learn
+from kampong.streaming import Layout, Source, blocks, learn
 options = json.loads(sys.argv[1])
 blocks.SMALLEST, blocks.LARGEST = 512, 1024
 
@@ -36,7 +38,8 @@ def spoil(how):
         blocks._digest = lambda _: "0" * 32  # the witness of the bytes before would notice
 
 def run(folder):
-    learn(f"{folder}/a.csv", eval(options["model"]), label="kind", model_file=f"{folder}/m",
+    source = Source(f"{folder}/a.csv", Layout(label="kind", **options["layout"]))
+    learn(source, eval(options["model"]), model_file=f"{folder}/m",
           out=f"{folder}/o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]))
 
 def start(folder, broken=""):
@@ -95,11 +98,34 @@ MARGIN = "kampong.MarginSubspace(2, epsilon=0.2)"
 DRIFT = "kampong.FisherDiscriminant(half_life='auto')"
 
 
-def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN):
+TEXT = "kampong.FisherDiscriminant(ridge=0.1)"
+LAYOUT = {"text": "note", "ngrams": 2, "tfidf": True}
+
+
+def write_everything(path, rows):
+    """Write records with numbers that are missing, text whose words keep coming, line breaks in it, and bad ones."""
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["x", "y", "note", "kind"])
+        for i in range(rows):
+            kind = int(rng.integers(2))
+            x, y = np.round(rng.normal(size=2) + kind, 3).tolist()
+            note = f"word{rng.integers(rows)} of {'ab'[kind]}{rng.integers(3)}"
+            note = f'{note}\n"said" {"more " * int(rng.integers(40))}' if i % 3 == 0 else note
+            writer.writerow(["" if i % 7 == 0 else x, "" if i % 11 == 0 else y, note, "ab"[kind]])
+            if i % 50 == 20:
+                file.write('1,2,"stray,a\n')
+
+
+def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None):
     """Return what each stream left, a list of rounds, beside the one that nobody killed."""
-    write_points(folder / "a.csv", rows, bad=0.05)
+    if write is None:
+        write_points(folder / "a.csv", rows, bad=0.05)
+    else:
+        write(folder / "a.csv", rows)
     options = {"folder": str(folder), "streams": streams, "seed": seed, "longest": longest, "pause": pause}
-    options["model"] = model
+    options |= {"model": model, "layout": layout or {}}
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
@@ -128,6 +154,21 @@ def test_killed_twenty_times_and_nothing_is_lost(tmp_path):
 
 def test_killed_twenty_times_while_half_lives_compete(tmp_path):
     whole, rounds = drive(tmp_path, [("killed", "", 20)], rows=1500, longest=0.7, model=DRIFT)
+    assert all(one == whole for one in rounds["killed"])
+
+
+def test_killed_twenty_times_among_missing_numbers_words_and_quoted_line_breaks(tmp_path):
+    options = {"model": TEXT, "write": write_everything, "layout": LAYOUT}
+    whole, rounds = drive(tmp_path, [("killed", "", 20)], rows=700, longest=0.7, **options)
+    assert all(one == whole for one in rounds["killed"])
+    counters = {name: whole[0]["stream"][f"counters.{name}"] for name in ("rows", "dead", "filled")}
+    assert counters == {"rows": 700, "dead": 14, "filled": 100 + 64}
+
+
+@pytest.mark.slow
+def test_killed_a_hundred_times_among_missing_numbers_words_and_quoted_line_breaks(tmp_path):
+    options = {"model": TEXT, "write": write_everything, "layout": LAYOUT}
+    whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=3000, longest=0.3, **options)
     assert all(one == whole for one in rounds["killed"])
 
 

@@ -269,5 +269,5 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
     if counters.unknown:
         say(quiet, f"{counters.unknown:,} records had keys that are no columns; these keys were ignored.")
     remark = "" if run.predictor is None else run.predictor.remark
-    if remark:
-        say(quiet, f"Note: {remark}")
+    for note in filter(None, (run.remark, remark)):
+        say(quiet, f"Note: {note}")

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from kampong.subspace.predictor import Predictor
 
 MOST_CLASSES = 1000
+MIXED = 10  # turns for each class that a stream in random order must be expected to have before it counts as sorted
+SORTED = (
+    "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
+    "shuffle the records for one that does."
+)
 COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
 
 
@@ -75,6 +80,8 @@ class Run:
         Whether it was asked to stop before the end.
     idle : bool
         Whether there was nothing to do, because an earlier run had finished.
+    remark : str
+        What a user should know of the order of the records, "" without anything.
     """
 
     model: Any
@@ -87,6 +94,7 @@ class Run:
     resumed: bool = False
     stopped: bool = False
     idle: bool = False
+    remark: str = ""
 
 
 def learn(
@@ -261,6 +269,7 @@ class _Learner:
         said = Said.nothing(batch.rows)
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
+            run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
             numbers, parts, start = run.counters.records + batch.good + 1, [], 0
             while start < batch.rows:
                 stop = start + self._piece(batch.y[start:])
@@ -361,9 +370,22 @@ class _Learner:
         run.finished = not run.stopped
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
+        if run.finished and self._is_sorted():
+            run.remark = SORTED
+            if hasattr(run.model, "_keep_all"):
+                run.model._keep_all()
         if run.counters.rows and isinstance(run.model, Savable):
             run.model._before_save()  # a loaded model then answers at once
         self.save()
+
+    def _is_sorted(self) -> bool:
+        """Tell whether all rows of a class came together, though there are many of each."""
+        counts = np.asarray(getattr(self.run.model, "class_counts_", ()), dtype=np.float64)
+        rows, classes = self.run.counters.rows, len(self.known)
+        if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
+            return False
+        mixed = rows * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
+        return mixed > MIXED * classes
 
     def close(self) -> None:
         """Close what is open."""

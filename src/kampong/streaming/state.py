@@ -49,6 +49,8 @@ class Counters:
         Numbers that were missing in rows, and were filled in.
     unknown : int
         Records with keys that are no columns; the keys were ignored.
+    turns : int
+        How often, within a batch, a row has another class than the row before it.
     """
 
     records: int = 0
@@ -58,6 +60,7 @@ class Counters:
     correct: int = 0
     filled: int = 0
     unknown: int = 0
+    turns: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -77,8 +80,9 @@ class Counters:
         contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
         filled, unknown = contents.whole("filled"), contents.whole("unknown", high=records)
         contents.require(rows > 0 or filled == 0, f"filled is {filled}, and there are no rows")
+        turns = contents.whole("turns", high=max(rows - 1, 0))
         contents.finish()
-        return cls(records, rows, dead, scored, correct, filled, unknown)
+        return cls(records, rows, dead, scored, correct, filled, unknown, turns)
 
 
 @dataclass(frozen=True)

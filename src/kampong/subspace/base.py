@@ -463,6 +463,12 @@ class DiscriminantSubspace(
         self._said = False
         self._forget_results()
 
+    def _keep_all(self) -> None:
+        """Forget nothing from now on, where several half-lives are kept."""
+        if isinstance(self._statistics, DriftingScatter):
+            self._statistics.ladder = None
+            self._forget_results()
+
     def _expect_width(self, n_features: int) -> None:
         """Say before the first rows how wide they may become, which decides what is remembered of them."""
         self._widest = n_features
