@@ -220,7 +220,7 @@ def killed_fit(client, model, X, y, seed):
     timer.start()
     found = on_dask.fit(model, rows, blocks(y, cuts), client=client)
     timer.join()
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=240)
     return found.to_bytes()
 
 
