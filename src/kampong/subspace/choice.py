@@ -13,10 +13,11 @@ nodes. `leave_one_out` does the same for Fisher's criterion without parts, where
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
 from kampong._runtime.compute import one_blas_thread, project
 from kampong.statistics.held_back import HeldBack
@@ -25,7 +26,7 @@ from kampong.statistics.rows import ClassRows
 from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.heads import HEADS, Inside, build_head
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_calibration, fit_weights, least_point
-from kampong.subspace.heads.linear import noise_of, regression_map
+from kampong.subspace.heads.linear import noise_of, regression_map, regression_of
 from kampong.subspace.heads.mixture import PRIOR, START
 from kampong.subspace.solvers import classes_seen, resolvent
 from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores
@@ -146,7 +147,8 @@ def choose_parameter(
         return None, space, None
     tries = kind.is_ridge and not statistics.multilabel and head in ("auto", "mixture")
     loss = _mixed_loss if tries else _loss
-    losses = np.array([loss(judges, candidate, codes, weights) for candidate in candidates])
+    with one_blas_thread():  # many small products: threads would wait for each other
+        losses = np.array([loss(judges, candidate, codes, weights) for candidate in candidates])
     places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
     best = least_point(places, losses + PULL * (places - usual) ** 2)
     value = float(kind.from_coordinate(np.array([best]))[0])
@@ -229,18 +231,31 @@ class _Judge:
         if not len(self.points):
             return np.empty((0, len(self.counts)))
         factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
-        with one_blas_thread():  # many small products: threads would wait for each other
-            directions = self._directions(candidate, factor)
-            return self._head(candidate, directions).scores(self.points @ directions)
+        directions = self._directions(candidate, factor)
+        return self._head(candidate, directions).scores(self.points @ directions)
 
     def pieces(self, criterion: Criterion) -> tuple[Parts, Float]:
         """Return the products of rows and class means along the directions of a criterion, and the class weights."""
-        factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
-        directions = self._directions(criterion, factor)
-        points, centres, priors = self.points @ directions, self.means @ directions, self.counts / self.counts.sum()
-        squares = np.broadcast_to(np.einsum("kp,kp->k", centres, centres), (len(points), len(centres)))
-        fitted = priors + points @ regression_map(centres, priors)
-        return Parts(points @ centres.T, squares, fitted, centres @ centres.T), self.counts
+        priors = self.counts / self.counts.sum()
+        if criterion.is_ridge and self.n_components is None:
+            values, points, means = self._diagonal
+            metric = 1.0 / (values + criterion.value)
+            products, gram = points @ (means * metric).T, means * metric @ means.T
+            fitted = priors + regression_of(products, gram, priors)
+        else:
+            directions = self._directions(criterion, np.sqrt(priors)[:, None] * self.means)
+            points, centres = self.points @ directions, self.means @ directions
+            products, gram = points @ centres.T, centres @ centres.T
+            fitted = priors + points @ regression_map(centres, priors)
+        squares = np.broadcast_to(gram.diagonal(), products.shape)
+        return Parts(products, squares, fitted, gram), self.counts
+
+    @cached_property
+    def _diagonal(self) -> tuple[Float, Float, Float]:
+        """Return S_w inside the space diagonalised, once for every ridge, with rows and class means there."""
+        values, vectors = linalg.eigh(self.space.within, check_finite=False)
+        lift = 1e-13 * float(np.trace(self.space.within)) + TINY
+        return np.maximum(values, 0.0) + lift, self.points @ vectors, self.means @ vectors
 
     def _directions(self, candidate: Criterion, factor: Float) -> Float:
         """Return the directions of a candidate, as columns."""

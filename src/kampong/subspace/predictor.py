@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 import numpy as np
 from scipy import special
 
-from kampong._runtime.compute import project
+from kampong._runtime.compute import one_blas_thread, project
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import refuse_overflow
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -335,7 +335,8 @@ def make_predictor(
     elif recipe.trial is not None and keep is not None:
         choice = keep.choice
     if tried is not None and choice is not None:
-        chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
+        with one_blas_thread():
+            chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
         head, choice = chosen.head, replace(choice, heads=chosen.badness)
         hidden = chosen.hidden if len(chosen.hidden) else hidden
     elif keep is not None:

@@ -162,6 +162,15 @@ def regression_map(centres: Float, priors: Float) -> Float:
     return solved.T
 
 
+def regression_of(products: Float, gram: Float, priors: Float) -> Float:
+    """Return what the regression adds to the priors, from products of rows with class means and of these."""
+    root = np.sqrt(priors)
+    inner = gram * root * root[:, None]
+    inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
+    solved: Float = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T * root
+    return solved
+
+
 @dataclass(frozen=True)
 class Cosine(WhiteHead):
     """The cosine to the class means: how far out a row lies does not matter, which suits text and embeddings."""

@@ -46,6 +46,9 @@ LEVEL = 3.0
 PARTS = 4
 """Products with the basis are cut into so many parts: threads of BLAS collapse where cores are shared."""
 
+SMALLEST = 1e-7
+"""A direction is new where its length is more than this part of the longest product: shorter ones are rounding."""
+
 BASIS_BYTES = 2**30
 """The most memory for the basis: a block of d × (K − 1) numbers a step. Fewer steps are taken where it is reached."""
 
@@ -181,16 +184,28 @@ def _within(statistics: ClassMeans, block: Float) -> Float:
 
 def _orthonormal(product: Float, basis: Float) -> Float:
     """Return what is new in a product, as orthonormal rows; directions that are not new are left out."""
-    size = np.sqrt(np.einsum("ij,ij->i", product, product)).max()
-    product = product.copy()
+    rows = product.copy()
     with one_blas_thread():
-        for _ in range(2):
-            _subtract(product, basis)
-        _, singular, rows = linalg.svd(product, full_matrices=False, overwrite_a=True, check_finite=False)
-        rows = rows[singular > 1e-10 * size]
+        size = _inner(rows, rows).diagonal().max()
         _subtract(rows, basis)
-    new: Float = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return new
+        # Twice: products of rows lose half of the digits, and the second time they are nearly orthonormal already.
+        for least in (SMALLEST**2 * size, 0.25):
+            _subtract(rows, basis)
+            values, vectors = linalg.eigh(_inner(rows, rows), check_finite=False)
+            new = values > least
+            rows = _combine((vectors[:, new] / np.sqrt(values[new])).T, rows)
+    return rows
+
+
+def _combine(weights: Float, rows: Float) -> Float:
+    """Return weights @ rows, a part of the columns a thread."""
+    out = np.empty((len(weights), rows.shape[1]))
+
+    def work(start: int, stop: int) -> None:
+        np.matmul(weights, rows[:, start:stop], out=out[:, start:stop])
+
+    run(work, split(rows.shape[1], PARTS))
+    return out
 
 
 def _subtract(rows: Float, basis: Float) -> None:
