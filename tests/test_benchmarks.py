@@ -39,6 +39,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("cluster", 400, "graph of 10,000 files"),
         ("loading", 50, "the first predict of a loaded model"),
         ("defaults", 50, "text: micro"),
+        ("novelty", 50, "KernelFisherDiscriminant"),
         ("gate", 100, "the pass alone"),
         ("throughput", 100, "predict of 50 rows"),
         ("continual", 10, "unlearning:"),

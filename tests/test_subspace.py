@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine, make_multilabel_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -473,5 +474,14 @@ def test_rows_of_no_known_class_score_low():
     ranks = np.argsort(np.argsort(np.r_[inside, outside]))
     area = (ranks[: len(inside)].sum() - len(inside) * (len(inside) - 1) / 2) / (len(inside) * len(outside))
     assert area > 0.8
-    density = [-0.5 * min(((model.transform(X[[i]]) - c) ** 2).sum() for c in model.freeze().centres) for i in range(5)]
-    np.testing.assert_allclose(model.score_samples(X[:5]), density)
+    frozen, points = model.freeze(), model.transform(X[:5])
+    near = [max(multivariate_normal(c).logpdf(z) for c in frozen.centres) for z in points]
+    among = multivariate_normal(np.zeros(7), np.diag(1 + model.eigenvalues_))
+    ratio = np.array(near) - among.logpdf(points)
+    np.testing.assert_allclose(model.score_samples(X[:5]), ratio - 0.5 * np.log1p(model.eigenvalues_).sum())
+
+
+def test_rows_far_from_everything_score_lowest():
+    X, y = load_digits(return_X_y=True)
+    model = FisherDiscriminant().fit(X, y)
+    assert model.score_samples(100 * X[:50]).max() < model.score_samples(X).min()

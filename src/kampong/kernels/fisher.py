@@ -10,6 +10,7 @@ from kampong.data.labels import is_indicator
 from kampong.data.rows import check_number
 from kampong.kernels.subspace import KernelSubspace
 from kampong.subspace.criteria import FisherCriterion, MarginCriterion, landmark_ridge
+from kampong.subspace.novelty import ScoresNovelty
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
@@ -22,7 +23,7 @@ __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
 
 @savable
-class KernelFisherDiscriminant(KernelSubspace):
+class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     """Kernel Fisher discriminant analysis on landmarks: one pass, mergeable, n·m·d for n rows and m landmarks.
 
     With φ(x) the image of a row in the kernel's feature space, projected on the span of the images of the landmarks,

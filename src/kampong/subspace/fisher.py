@@ -16,6 +16,7 @@ from kampong.statistics.reservoir import BUDGET
 from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
 from kampong.subspace.heads import HEADS, LinearHead
+from kampong.subspace.novelty import ScoresNovelty
 from kampong.subspace.predictor import make_predictor
 from kampong.subspace.solvers import classes_seen
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @savable
-class FisherDiscriminant(DiscriminantSubspace):
+class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     """Linear discriminant analysis with a ridge: incremental, mergeable, for sparse rows, weights and new classes.
 
     Maximises wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI. At ridge 0 this is
@@ -214,28 +215,6 @@ class FisherDiscriminant(DiscriminantSubspace):
     def explained_variance_ratio_(self) -> Float:
         """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
         return self.criterion_ratio_
-
-    def score_samples(self, X: Any) -> Float:
-        """Return how much each row looks like any known class, to find rows that belong to none.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Minus half the squared distance to the nearest class mean, in units of the within-class spread along the
-            directions: the logarithm of a Gaussian density, up to a constant.
-        """
-        rows = self._rows(X)
-        known = self._read()
-        points = known.points(rows).astype(np.float64, copy=False)
-        centres = known.centres[self.class_counts_ > 0]
-        squares = np.square(centres).sum(axis=1) - 2.0 * points @ centres.T
-        scores: Float = -0.5 * (squares.min(axis=1) + np.square(points).sum(axis=1))
-        return scores
 
     def _linear(self) -> tuple[Float, Float]:
         known = self._read()
