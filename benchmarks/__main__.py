@@ -1,4 +1,4 @@
-"""Run benchmarks by name, or all of them: `python -m benchmarks linear`."""
+"""Run benchmarks by name, or all: `python -m benchmarks linear`; sets of one: `python -m benchmarks defaults usps`."""
 
 import importlib
 import sys
@@ -9,6 +9,9 @@ NAMES.remove("measure")
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or NAMES
+    if chosen[0] == "defaults" and len(chosen) > 1 and not set(chosen[1:]) <= set(NAMES):
+        importlib.import_module("benchmarks.defaults").main(sets=tuple(chosen[1:]))
+        sys.exit()
     unknown = sorted(set(chosen) - set(NAMES))
     if unknown:
         sys.exit(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES)}")
