@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from kampong import FisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
+from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
 from kampong.datasets import sparse_text, waveform
 from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
@@ -302,6 +305,29 @@ def test_a_choice_is_a_smooth_function_of_the_rows(name, streamed):
         assert other.ridge_ == pytest.approx(first.ridge_, rel=1e-6)
         assert other.head_ == first.head_
         np.testing.assert_allclose(other.predict_proba(X), expected, atol=1e-6)
+
+
+@quiet
+@pytest.mark.parametrize("name", [*SETS, "landmarks of digits", "landmarks of waveform"])
+def test_the_number_of_threads_decides_nothing(name):
+    kernel = name.startswith("landmarks of ")
+    X, y = SETS[name.removeprefix("landmarks of ")]()
+    kind = partial(KernelFisherDiscriminant, landmarks=80) if kernel else FisherDiscriminant
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            counts = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+            assert set(counts) == {threads}
+            fitted, streamed = kind().fit(X, y), kind()
+            for part in np.array_split(np.arange(len(y)), 3):
+                streamed.partial_fit(X[part], y[part], classes=np.unique(y))
+            found.append([(model.ridge_, model.head_, model.predict_proba(X)) for model in (fitted, streamed)])
+            if kernel:
+                found[-1] += [(model.gamma_, model.head_, model.decision_function(X)) for model in (fitted, streamed)]
+    for one, other in zip(*found, strict=True):
+        assert other[0] == pytest.approx(one[0], rel=1e-6)
+        assert other[1] == one[1]
+        np.testing.assert_allclose(other[2], one[2], atol=1e-6, rtol=1e-6)
 
 
 @quiet
