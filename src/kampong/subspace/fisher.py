@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import savable
@@ -21,6 +20,8 @@ from kampong.subspace.predictor import make_predictor
 from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kampong._runtime.compute import Float, Rows
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.criteria import Criterion
