@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 
 import kampong
 from kampong import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.kernels.trial import FACTORS, LandmarkLeaveOneOut
+from kampong.kernels.trial import FACTORS, LandmarkLeaveOneOut, _whitener
 from kampong.statistics.kernel_scatter import KernelScatter
 
 DIGITS = load_digits(return_X_y=True)
@@ -32,6 +32,18 @@ def test_a_row_left_out_in_closed_form_is_a_fit_without_it():
         means = without.means - statistics.mean
         np.testing.assert_allclose(found.products[i], means @ metric @ (rows[i] - statistics.mean), rtol=1e-6)
         np.testing.assert_allclose(found.squares[i], np.einsum("ki,ij,kj->k", means, metric, means), rtol=1e-6)
+
+
+def test_a_scatter_that_rounding_has_made_indefinite_is_whitened_all_the_same():
+    rng = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    values = np.array([-1e-9, 0.0, 1e-3, 0.1, 1.0, 2.0])
+    within, ridge = turn * values @ turn.T, 1e-10
+    white = _whitener(within, ridge)(np.eye(6))
+    expected = turn / (np.maximum(values, 2e-14) + ridge) @ turn.T
+    np.testing.assert_allclose(white @ white.T, expected, rtol=1e-4, atol=1e-4 * expected.max())
+    fine = _whitener(within, 1e-6)(np.eye(6))  # by Cholesky
+    np.testing.assert_allclose(fine @ fine.T, np.linalg.inv(within + 1e-6 * np.eye(6)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("head", HEADS)

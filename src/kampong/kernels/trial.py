@@ -62,15 +62,8 @@ class LandmarkLeaveOneOut(LeaveOneOut):
     def __init__(self, statistics: KernelScatter, sample: Sample, ridge: float) -> None:
         self.counts, self.total = statistics.counts, statistics.total
         self.mean = statistics.mean
-        matrix = statistics.within_scatter()
-        matrix.flat[:: len(matrix) + 1] += ridge + 1e-14 * np.trace(matrix)
-        root = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-
-        def white(rows: Float) -> Float:
-            turned: Float = linalg.solve_triangular(root, rows.T, lower=True, check_finite=False)
-            return np.ascontiguousarray(turned.T)
-
-        self.values, self.usual = np.zeros(len(root)), 1.0
+        white = _whitener(statistics.within_scatter(), ridge)
+        self.values, self.usual = np.zeros(statistics.n_features), 1.0
         self.means = np.asarray(white(np.where(self.counts[:, None] > 0, statistics.means - self.mean, 0.0)))
         self.rows = np.asarray(white(np.asarray(sample.rows) - self.mean))
         self._take(sample)
@@ -102,6 +95,28 @@ class LandmarkTrial(Trial):
     def _lift(self) -> Float:
         assert self.inside.lift is not None
         return self.inside.lift
+
+
+def _whitener(within: Float, ridge: float) -> Callable[[Float], Float]:
+    """Return what takes rows to coordinates in which S_w + ρI is the identity.
+
+    Turned into orthonormal coordinates S_w carries rounding that may be larger than a small ridge: eigenvalues that it
+    has made negative count as zero.
+    """
+    matrix = within.copy()
+    matrix.flat[:: len(matrix) + 1] += ridge
+    try:
+        root = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        values, vectors = linalg.eigh(within, check_finite=False)
+        scaled = vectors / np.sqrt(np.maximum(values, 1e-14 * values[-1]) + ridge)
+        return lambda rows: rows @ scaled
+
+    def white(rows: Float) -> Float:
+        turned: Float = linalg.solve_triangular(root, rows.T, lower=True, check_finite=False)
+        return np.ascontiguousarray(turned.T)
+
+    return white
 
 
 def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float, ridge: float) -> LandmarkTrial | None:
