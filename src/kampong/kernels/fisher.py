@@ -71,7 +71,8 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
         covariance a class, or logistic regression, both trained on a sample of 2,048 rows; or a mixture. "auto" takes
         the one of Gaussian, cosine, regression and mixture that errs least on that sample, its rows left out one by
-        one. All are calibrated there. With several labels a row, and with Fourier features, it is Gaussian.
+        one. All are calibrated there. With several labels a row it is Gaussian. Fourier features with a named head
+        keep no sample, and are not calibrated.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool
