@@ -61,7 +61,7 @@ check: $(STAMP) ## ruff, mypy strict, import layers, numpydoc, codespell
 	$(BIN)/codespell
 
 reproduce: $(STAMP) ## the tables and figures of the papers, beside what they printed
-	$(BIN)/python -m reproduction
+	$(BIN)/kampong reproduce all --out papers-output
 
 bench: $(STAMP) ## speed and memory against peers, as ratios in one run
 	$(BIN)/python -m benchmarks
@@ -75,4 +75,4 @@ lock: ## write the locked versions again (needs uv)
 	  --group spark --constraint requirements/locked.txt --output-file requirements/spark.txt pyproject.toml
 
 clean: ## remove what the commands above made
-	rm -rf $(VENV) $(OLDEST) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) demo-output papers-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
@@ -27,21 +28,22 @@ def main(
     data = Split(data.X[train], data.y[train], data.X_test[test], data.y_test[test])
     print("\ndigits 0, 6 and 9 of optdigits in two features: test rows, nearest neighbour, between/within variance")
     planes = {}
-    for name, model in _models().items():
+    for name, model in models().items():
         if name not in extractors:
             continue
         Z = model.fit_transform(data.X, data.y)[:, :2]
         planes[name] = model.transform(data.X_test)[:, :2]
         accuracy = KNeighborsClassifier(1).fit(Z, data.y).score(planes[name], data.y_test)
-        print(f"  {name:<5} {100 * accuracy:6.2f} % {_ratio(planes[name], data.y_test):8.2f}")
+        print(f"  {name:<5} {100 * accuracy:6.2f} % {between_over_within(planes[name], data.y_test):8.2f}")
     folder = os.environ.get("KAMPONG_PICTURES")
     if folder:
         _draw(planes, data.y_test, Path(folder) / "mmda_digits.png")
 
 
-def _models() -> dict[str, object]:
+def models() -> dict[str, Any]:
+    """Return the two extractors."""
     # two of three classes: the third is what neither is
-    models: dict[str, object] = {"MMDA": MaximumMarginDiscriminant()}
+    models: dict[str, Any] = {"MMDA": MaximumMarginDiscriminant()}
     try:
         from kampong.kernels.fisher import KernelFisherDiscriminant
     except ImportError:
@@ -49,7 +51,7 @@ def _models() -> dict[str, object]:
     return {"KFD": KernelFisherDiscriminant(), **models}
 
 
-def _ratio(Z: np.ndarray, y: np.ndarray) -> float:
+def between_over_within(Z: np.ndarray, y: np.ndarray) -> float:
     """Return the trace of S_b over that of S_w."""
     means = np.array([Z[y == k].mean(axis=0) for k in np.unique(y)])
     within = np.mean(((Z - means[np.searchsorted(np.unique(y), y)]) ** 2).sum(axis=1))

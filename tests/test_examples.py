@@ -26,3 +26,8 @@ def test_example_runs(path, tmp_path, monkeypatch, capsys):
         assert len(changes) == 3
         assert max(changes) < 1e-9
         assert (tmp_path / "classes.png").stat().st_size > 10_000
+    if path.stem == "image_stream":
+        assert float(printed.splitlines()[3].split()[2]) > 0.7
+        assert len(list((tmp_path / "frames").glob("*.npy"))) == 600
+    if path.stem == "audio_stream":
+        assert float(printed.split()[-1]) > 0.85
