@@ -24,6 +24,7 @@ body { overflow-wrap: break-word; }
 h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; } h3 { margin: 2rem 0 .3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .92rem; }
 td, th { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+td:first-child { min-width: 5.5rem; }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 img { max-width: 100%; height: auto; background: white; border: 1px solid var(--line); }
 .v { font-weight: 600; white-space: nowrap; } .small { font-size: .85rem; opacity: .75; }

@@ -37,8 +37,8 @@ def run(quick: bool) -> Result:
             for k in (0, 1):
                 axes[place].scatter(*X[y == k].T, s=10, marker="*^"[k], color=COLOURS[k])
             for (label, direction), colour in zip(lines.items(), COLOURS[2:], strict=False):
-                axes[place].axline((0, 0), X.mean(axis=0) + direction, label=label, color=colour)
-            axes[place].set(title=f"covariances {name}", aspect="equal")
+                axes[place].axline((0, 0), direction, label=label, color=colour)
+            axes[place].set(title=f"covariances {name}")
             axes[place].legend(fontsize=7)
     pictures = [] if figure is None else [("Two classes and three directions", picture(figure))]
     verdict = HOLDS if places[0] > 0.99 and findings[0].ours > 0 else FAILS
