@@ -32,6 +32,28 @@ img { max-width: 100%; height: auto; background: white; border: 1px solid var(--
 @media (prefers-color-scheme: dark) { .holds { color: #4ac26b; } .with { color: #d4a72c; } .does { color: #ff7b72; } }
 @media (max-width: 40rem) { .v { white-space: normal; } td, th { padding: .2rem .35rem; } }
 """
+NAMES = {
+    "MMC": ("000, 001", "`MaximumMarginCriterion`, exact"),
+    "IMMC": ("000, 001", "`MarginRecursion.maximum_margin`, the recursion"),
+    "weighted MMC": ("000 §4.2, 001 §3.1", "`MarginSubspace(epsilon=…)`, exact"),
+    "IWMMC": ("000 §4.2", "`MarginRecursion(epsilon=…)`, the recursion"),
+    "inter-class scatter, IIS": (
+        "001 §3.2",
+        "`InterClassScatter`, exact; `MarginRecursion.inter_class`, the recursion",
+    ),
+    "SKM": ("002", "`SupervisedKampongMeasure`, exact; `MarginRecursion.kampong`, the recursion"),
+    "weights e(l, j)": ("002 §4.2", "`kampong.subspace.kampong_weights.WeightedKampongMeasure`"),
+    "IPCA, CCIPCA": ("001, 002", "`CandidCovarianceFreePCA`"),
+    "IG": ("001, 002", "`InformationGain`"),
+    "LDA": ("000, 001, 002", "`FisherDiscriminant(ridge=0)`"),
+    "MinOver": ("003 §II", '`MinOverClassifier(walk="paper")`'),
+    "MaxMinOver": ("003 §III", '`MaxMinOverClassifier(walk="paper")`'),
+    "SoftMaxMinOver": ("003 §IV", '`MaxMinOverClassifier(nu=…, walk="paper")`'),
+    "CVM": ("004", "`CoreVectorClassifier`"),
+    "MMDA, MMDA(CVM), MMDA(SVM)": ("004", '`MaximumMarginDiscriminant`, its `method` "core" or "exact"'),
+    "KFD": ("004", "`KernelFisherDiscriminant`"),
+}
+"""What a reader of the papers looks for."""
 INTRODUCTION = (
     "Every experiment of the five papers that can be repeated, run by this library. A figure of a paper stands "
     "beside ours; "
@@ -113,6 +135,8 @@ def write_markdown(reports: list[Report], mode: str) -> str:
         sentence = report.result.sentence if report.result else report.missing
         cells = (report.name, report.claim, f"**{report.verdict.split(':')[0]}**", sentence)
         lines.append(f"| {' | '.join(map(_safe, cells))} |")
+    lines += ["", "## The papers' names, and ours", "", "| name in the papers | paper | here |", "|---|---|---|"]
+    lines += [f"| {name} | {paper} | {here} |" for name, (paper, here) in NAMES.items()]
     for paper in dict.fromkeys(report.paper for report in reports):
         lines += ["", f"## {paper}: {TITLES[paper]}"]
         for report in reports:

@@ -267,6 +267,8 @@ def test_a_fraction_of_a_row_weighs_its_fraction(form):
     counts = np.array([np.sum(weights[y == k]) for k in range(3)])
     np.testing.assert_allclose(model.class_counts_, counts)
     np.testing.assert_allclose(model.mean_, weights @ X / weights.sum(), atol=1e-9)
+    plain = MarginRecursion(2).fit(X, y, weights=weights)
+    np.testing.assert_allclose(MarginRecursion(2).fit(form(X), y, weights=weights).vectors_, plain.vectors_, atol=1e-9)
     exact = kampong.InterClassScatter(2).fit(X, y, sample_weight=weights)
     assert np.abs(np.sum(model.components_ * exact.components_, axis=1)).min() > 0.99
     with pytest.raises(
