@@ -103,9 +103,11 @@ def _section(report: Report) -> str:
         code = base64.b64encode(data).decode()
         lines.append(f"<p><img alt='{html.escape(caption, quote=True)}' src='data:image/png;base64,{code}'></p>")
     if result.findings:
-        lines.append("<div class=wide><table><tr><th><th>paper<th>ours<th>ratio</tr>")
+        printed = any(finding.paper is not None for finding in result.findings)
+        lines.append(f"<div class=wide><table><tr><th>{'<th>paper<th>ours<th>ratio' if printed else '<th>ours'}</tr>")
         for finding in result.findings:
-            cells = "".join(f"<td class=n>{cell}" for cell in _cells(finding))
+            shown = _cells(finding) if printed else _cells(finding)[1:2]
+            cells = "".join(f"<td class=n>{cell}" for cell in shown)
             lines.append(f"<tr><td>{html.escape(finding.name)}{cells}</tr>")
         lines.append("</table></div>")
     lines.append(f"<p class=small>{html.escape(_facts(report))}</p>")

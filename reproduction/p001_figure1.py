@@ -59,7 +59,8 @@ def measure(margin: str, model: type, **parameters: float) -> Result:
     sentence = (
         f"With unit covariance PCA does not mix them ({100 * unit:.1f} % errors): the means are the direction of "
         f"largest variance. "
-        f"Where one axis varies more than the means differ, PCA in one dimension is wrong for {100 * mixed:.0f} %, "
+        f"Where one axis varies more than the means differ, PCA in one dimension is wrong for {100 * mixed:.0f} % "
+        f"(in two for {100 * errors['one axis wide', 'PCA 2']:.0f} %), "
         f"{margin} for {100 * errors['one axis wide', f'{margin} 1']:.0f} %, LDA for "
         f"{100 * errors['one axis wide', 'LDA 1']:.0f} %."
     )
