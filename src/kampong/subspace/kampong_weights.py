@@ -61,7 +61,7 @@ def violations(weights: Float, priors: Float) -> list[str]:
     Parameters
     ----------
     weights : array of shape (K, K)
-        e(l, j), one line a class l.
+        The matrix e(l, j), one line a class l.
     priors : array of shape (K,)
         The share of each class.
 
@@ -97,7 +97,7 @@ class WeightedKampongMeasure(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_components : int
         How many directions.
     weights : callable or array-like of shape (K, K)
-        e(l, j) ≥ 0, one line a class of `classes_`; or a function of the priors that returns it, such as
+        The matrix e(l, j) ≥ 0, one line a class of `classes_`; or a function of the priors that returns it, such as
         `paper_weights(2.0)`.
 
     Attributes
