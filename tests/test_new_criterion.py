@@ -65,7 +65,8 @@ class Cauchy(Head):
 
     @classmethod
     def build(cls, inside):
-        return cls(False, inside.means / np.sqrt(inside.variance), inside.counts / inside.counts.sum())
+        spread = np.sqrt(max(inside.variance, 1e-12))  # of two rows it is 0
+        return cls(False, inside.means / spread, inside.counts / inside.counts.sum())
 
     def scores(self, points):
         away = points[:, None, :] - self.centres
