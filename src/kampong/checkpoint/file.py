@@ -218,6 +218,20 @@ def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
     )
 
 
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a small file so that a crash at any time leaves the old one or the new one.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; an existing one is replaced.
+    data : bytes
+        What it holds.
+    """
+    with _replacing(Path(path)) as file:
+        file.write(data)
+
+
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[BufferedWriter]:
     """Open a temporary file that replaces the target at the end, or is removed on any error."""

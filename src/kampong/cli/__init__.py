@@ -6,10 +6,10 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from kampong.cli import learning, models, papers, reading
+from kampong.cli import forgetting, learning, models, papers, reading
 from kampong.cli.common import FORMAT, app
 
-__all__ = ["learning", "main", "models", "papers", "reading"]
+__all__ = ["forgetting", "learning", "main", "models", "papers", "reading"]
 
 USAGE, SOURCE, MODEL, OUTPUT, CLOSED = 2, 3, 4, 5, 141
 

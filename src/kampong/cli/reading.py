@@ -53,7 +53,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
-    layout = _apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
+    layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
     _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities)
 
 
@@ -79,11 +79,11 @@ def project(
     quiet: Quiet = False,
 ) -> None:
     """Project the records of a source on the directions of a model."""
-    layout = _apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
+    layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
     _apply("project", source, model, out, layout, dead_letters, strict, quiet, False)
 
 
-def _apply_layout(
+def apply_layout(
     label: str | None,
     drop: list[str] | None,
     file_format: str,
@@ -93,6 +93,7 @@ def _apply_layout(
     zero_based: bool,
     max_record_bytes: int,
 ) -> Layout:
+    """Return what a user says of a source that a model is applied to."""
     from kampong.streaming.options import checked, names
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.schema import Layout
