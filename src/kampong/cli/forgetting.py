@@ -49,7 +49,7 @@ def unlearn(
     from kampong.streaming.sources import Source
 
     layout = apply_layout(None, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    found, done = take_out(Source(source, layout), model, receipt)
+    found, done = take_out(Source(source[0], layout, more=tuple(source[1:])), model, receipt)
     if as_json:
         print(found.to_json(), end="")
     gone = f"; gone are the classes {', '.join(map(str, found.classes_gone))}" if found.classes_gone else ""
