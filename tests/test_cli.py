@@ -192,7 +192,7 @@ def test_the_demonstration_runs(tmp_path, capfd):
 
 
 def test_every_help_has_examples(capfd):
-    for name in ("learn", "predict", "project", "inspect", "merge", "demo"):
+    for name in ("learn", "predict", "project", "inspect", "merge", "score", "report", "demo"):
         printed = call(capfd, name, "--help").out
         assert "Examples:" in printed
         assert f"kampong {name}" in printed

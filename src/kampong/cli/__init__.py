@@ -20,6 +20,7 @@ def main() -> None:
     from kampong.streaming.errors import ClosedPipeError
 
     FORMAT.help = f"{', '.join(formats.names())}, or auto."
+    sys.argv[1:] = _completed(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except ClosedPipeError:
@@ -29,6 +30,16 @@ def main() -> None:
         raise SystemExit(130) from None
     except ValueError as error:
         _fail(error)
+
+
+def _completed(arguments: list[str]) -> list[str]:
+    """Return the arguments with what `--probabilities` alone means."""
+    found: list[str] = []
+    for place, argument in enumerate(arguments):
+        found.append(argument)
+        if argument == "--probabilities" and arguments[place + 1 : place + 2] not in (["best"], ["all"]):
+            found.append("best")
+    return found
 
 
 def _fail(error: ValueError) -> NoReturn:

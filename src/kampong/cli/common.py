@@ -22,7 +22,6 @@ FEW = 0.03
 
 app = typer.Typer(
     name="kampong",
-    help="The few directions that tell labelled classes apart, learnt from a stream and kept current.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -30,24 +29,62 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+MODEL, COLUMNS, SOURCE, RESULTS = "Model", "Columns", "Source", "Results"
+"""The groups of options in --help."""
+
 SourcePath = Annotated[
     list[str],
     typer.Argument(help="A file, several of the same columns, a folder of them, or - for stdin.", show_default=False),
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
-FORMAT = typer.Option("--format")  # `main` lists the formats
+FORMAT = typer.Option("--format", rich_help_panel=SOURCE)  # `main` lists the formats
 Format = Annotated[str, FORMAT]
-Header = Annotated[bool, typer.Option(help="Whether CSV has a header; without one, columns are named 1, 2, …")]
-Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV.", show_default="comma")]
-Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b. May be repeated.")]
-MaxFeatures = Annotated[int, typer.Option(help="The largest index of libsvm.", show_default=False)]
-ZeroBased = Annotated[bool, typer.Option("--zero-based", help="libsvm indices start at 0.")]
-MaxRecord = Annotated[int, typer.Option("--max-record-bytes", help="A longer line is a dead letter.")]
-Letters = Annotated[str, typer.Option("--dead-letters", help="Where bad records go.", show_default="MODEL.dead.jsonl")]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.")]
-Out = Annotated[str, typer.Option("--out", "-o", help="Where rows go: a .csv or .jsonl file, or - for stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Header = Annotated[
+    bool, typer.Option(help="Whether CSV has a header; without one, columns are named 1, 2, …", rich_help_panel=SOURCE)
+]
+Delimiter = Annotated[
+    str, typer.Option(help="What separates the columns of CSV.", show_default="comma", rich_help_panel=SOURCE)
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="Columns to leave out: a,b. May be repeated.", rich_help_panel=COLUMNS)
+]
+MaxFeatures = Annotated[
+    int, typer.Option(help="The largest index of libsvm.", show_default=False, rich_help_panel=SOURCE)
+]
+ZeroBased = Annotated[bool, typer.Option("--zero-based", help="libsvm indices start at 0.", rich_help_panel=SOURCE)]
+MaxRecord = Annotated[
+    int, typer.Option("--max-record-bytes", help="A longer line is a dead letter.", rich_help_panel=SOURCE)
+]
+Letters = Annotated[
+    str,
+    typer.Option(
+        "--dead-letters", help="Where bad records go.", show_default="MODEL.dead.jsonl", rich_help_panel=RESULTS
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.", rich_help_panel=SOURCE)]
+Out = Annotated[
+    str,
+    typer.Option("--out", "-o", help="Where rows go: a .csv or .jsonl file, or - for stdout.", rich_help_panel=RESULTS),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=RESULTS)]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=RESULTS)]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from kampong import __version__
+
+        print(f"kampong {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find the few directions that tell labelled classes apart, in a stream, and keep them current."""
 
 
 def stop_on_signals() -> tuple[threading.Event, list[int]]:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kampong.cli.common import (
+    COLUMNS,
+    MODEL,
+    RESULTS,
+    SOURCE,
     Delimiter,
     Drop,
     Format,
@@ -39,54 +43,102 @@ if TYPE_CHECKING:
     "  kampong learn flowers.csv --label species --model flowers.kampong\n\n"
     "  zcat log.jsonl.gz | kampong learn - --format jsonl --label kind --text message -m log.kampong\n\n"
     "  kampong learn rows.svm --max-features 300000 --method interclass -m rows.kampong --out rows.csv\n\n"
-    "  kampong learn today.csv --follow --label state -m state.kampong --half-life 100000 --serve\n\n"
+    "  kampong learn today.csv --follow --label state -m state.kampong --serve\n\n"
+    "  kampong learn moons.csv --label side --kernel rbf -m moons.kampong\n\n"
     "To continue a stopped or killed run, start the same command again: it goes on from the last save."
 )
 def learn(
     source: SourcePath,
     model: ModelFile,
     label: Annotated[
-        str | None, typer.Option("--label", "-l", help="The column of the class.", show_default=False)
+        str | None,
+        typer.Option("--label", "-l", help="The column of the class.", show_default=False, rich_help_panel=COLUMNS),
     ] = None,
-    method: Annotated[str, typer.Option(help="fisher, margin, interclass or kampong.", show_default="fisher")] = "",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="fisher, margin, mmc, skm, interclass or recursion.", show_default="fisher", rich_help_panel=MODEL
+        ),
+    ] = "",
     components: Annotated[
-        str, typer.Option("--components", "-n", help="How many directions: a number or auto.")
+        str, typer.Option("--components", "-n", help="How many directions: a number or auto.", rich_help_panel=MODEL)
     ] = "auto",
     epsilon: Annotated[
-        str, typer.Option(help="Weight of the within-class scatter: a number or auto; means --method margin.")
+        str,
+        typer.Option(
+            help="Weight of the within-class scatter: a number or auto; means --method margin.", rich_help_panel=MODEL
+        ),
     ] = "",
-    ridge: Annotated[str, typer.Option(help="The ridge of fisher: a number or auto.")] = "auto",
+    ridge: Annotated[
+        str,
+        typer.Option(help="The ridge of fisher: a number, auto, or rule for a quick formula.", rich_help_panel=MODEL),
+    ] = "auto",
+    a: Annotated[str, typer.Option("--a", help="The a of skm: a number ≥ 1 or auto.", rich_help_panel=MODEL)] = "",
+    head: Annotated[
+        str,
+        typer.Option(
+            help="What predicts: auto, gaussian, nearest_mean, cosine, regression, quadratic, logistic or mixture.",
+            rich_help_panel=MODEL,
+        ),
+    ] = "auto",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are the rows of the first block.",
+            rich_help_panel=MODEL,
+        ),
+    ] = "",
     half_life: Annotated[
         str,
         typer.Option(
             help="Rows after which a row counts half: a number, auto, or none to forget nothing.",
             show_default="auto up to 128 columns",
+            rich_help_panel=MODEL,
         ),
     ] = "",
     classes: Annotated[
-        list[str] | None, typer.Option(help="The classes that may come: a,b,c. Others are dead letters.")
+        list[str] | None,
+        typer.Option(help="The classes that may come: a,b,c. Others are dead letters.", rich_help_panel=MODEL),
     ] = None,
     out: Out = "",
-    report: Annotated[str, typer.Option(help="Write a report to this HTML file.")] = "",
-    serve: Annotated[bool, typer.Option("--serve", help="Show a live page of the stream.")] = False,
-    host: Annotated[str, typer.Option(help="Where to serve it.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="On which port; 0 for any free one.")] = 0,
+    report: Annotated[str, typer.Option(help="Write a report to this HTML file.", rich_help_panel=RESULTS)] = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show a live page of the stream.", rich_help_panel=RESULTS)
+    ] = False,
+    host: Annotated[str, typer.Option(help="Where to serve it.", rich_help_panel=RESULTS)] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="On which port; 0 for any free one.", rich_help_panel=RESULTS)] = 0,
     token: Annotated[
-        str, typer.Option(help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN")
+        str,
+        typer.Option(
+            help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN", rich_help_panel=RESULTS
+        ),
     ] = "",
-    text: Annotated[list[str] | None, typer.Option(help="A column of text, hashed by words. May be repeated.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="A column to hash as a category. May be repeated.")] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of text, hashed by words. May be repeated.", rich_help_panel=COLUMNS),
+    ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="A column to hash as a category. May be repeated.", rich_help_panel=COLUMNS)
+    ] = None,
     drop: Drop = None,
     hash_width: Annotated[
-        int, typer.Option(help="Columns for hashed words.", show_default="2^18, or 2^10 without text")
+        int,
+        typer.Option(
+            help="Columns for hashed words.", show_default="2^18, or 2^10 without text", rich_help_panel=COLUMNS
+        ),
     ] = 0,
-    ngrams: Annotated[int, typer.Option(help="Hash runs of up to so many words of a text.")] = 1,
-    tfidf: Annotated[bool, typer.Option("--tfidf", help="Words that many records have count less.")] = False,
+    ngrams: Annotated[
+        int, typer.Option(help="Hash runs of up to so many words of a text.", rich_help_panel=COLUMNS)
+    ] = 1,
+    tfidf: Annotated[
+        bool, typer.Option("--tfidf", help="Words that many records have count less.", rich_help_panel=COLUMNS)
+    ] = False,
     missing: Annotated[
         str,
         typer.Option(
             help="A missing number becomes the mean so far: auto adds a column that says so where it is frequent, "
-            "mean does not; dead sets the record aside."
+            "mean does not; dead sets the record aside.",
+            rich_help_panel=COLUMNS,
         ),
     ] = "auto",
     file_format: Format = "auto",
@@ -95,21 +147,28 @@ def learn(
     max_features: MaxFeatures = 0,
     zero_based: ZeroBased = False,
     max_record_bytes: MaxRecord = 8 * 2**20,
-    max_classes: Annotated[int, typer.Option(help="Stop at more classes than this.")] = 1000,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end of the file.")] = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="stdin cannot be replayed, so a resumed run skips nothing.")
+    max_classes: Annotated[int, typer.Option(help="Stop at more classes than this.", rich_help_panel=MODEL)] = 1000,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more at the end of the file.", rich_help_panel=SOURCE)
     ] = False,
-    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.")] = 30.0,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="stdin cannot be replayed, so a resumed run skips nothing.", rich_help_panel=SOURCE
+        ),
+    ] = False,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.", rich_help_panel=RESULTS)] = 30.0,
     dead_letters: Letters = "",
     strict: Strict = False,
-    seed: Annotated[int, typer.Option(help="Seed of the sample of rows that wide streams keep.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the sample of rows that wide streams keep.", rich_help_panel=MODEL)
+    ] = 0,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a labelled stream, and keep the model file current.
 
-    Each batch is predicted before it is learnt, so the accuracy shown is honest.
+    Each row is predicted before it is learnt, so the accuracy shown is honest.
     """
     from kampong.streaming.learner import learn as run_stream
     from kampong.streaming.options import checked, estimator, listed, names
@@ -118,7 +177,7 @@ def learn(
     from kampong.streaming.sources import Source
     from kampong.streaming.targets import check_targets
 
-    model_of_options = estimator(method, components, epsilon, ridge, half_life, seed)
+    model_of_options = estimator(method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a)
     layout = Layout(
         label=label,
         format=file_format,

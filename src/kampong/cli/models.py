@@ -1,13 +1,27 @@
-"""`kampong inspect` and `kampong merge`: model files looked at and put together."""
+"""`kampong inspect`, `merge`, `score` and `report`: model files looked at, put together, judged and drawn."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kampong.cli.common import Json, Quiet, app, say
+from kampong.cli.common import (
+    Delimiter,
+    Format,
+    Header,
+    Json,
+    MaxFeatures,
+    ModelFile,
+    Quiet,
+    SourcePath,
+    ZeroBased,
+    app,
+    say,
+    stop_on_signals,
+)
 
 
 @app.command(
@@ -40,3 +54,70 @@ def merge(
         raise UsageError("merge needs two model files or more.")
     merged = merge_files(models, out)
     say(quiet, f"{out}: {merged.n_samples_seen_:,} rows, {len(merged.classes_)} classes.")
+
+
+@app.command(epilog="Examples:\n\n  kampong score test.csv --model flowers.kampong")
+def score(
+    source: SourcePath,
+    model: ModelFile,
+    file_format: Format = "auto",
+    header: Header = True,
+    delimiter: Delimiter = "",
+    max_features: MaxFeatures = 0,
+    zero_based: ZeroBased = False,
+    as_json: Json = False,
+) -> None:
+    """Compare what a model predicts with the labels of a source: accuracy, F1, balanced accuracy, kappa, confusion."""
+    from kampong.streaming.options import checked
+    from kampong.streaming.options import delimiter as separator
+    from kampong.streaming.schema import Layout
+    from kampong.streaming.scoring import score as judge
+    from kampong.streaming.scoring import show_score
+    from kampong.streaming.sources import Source
+
+    layout = Layout(
+        format=file_format,
+        header=header,
+        delimiter=separator(delimiter),
+        max_features=max_features,
+        zero_based=zero_based,
+    )
+    stop, received = stop_on_signals()
+    found = judge(Source(source, checked(layout)), model, stop=stop)
+    if as_json:
+        classes, table = found.confusion()
+        facts = {"rows": found.rows, "dead": found.dead, **found.measures(), "classes": classes}
+        print(json.dumps({**facts, "confusion": table.tolist()}, ensure_ascii=False))
+    else:
+        show_score(found)
+    if received:
+        raise SystemExit(128 + received[0])
+
+
+@app.command(epilog="Examples:\n\n  kampong report flowers.kampong --out flowers.html")
+def report(
+    model: Annotated[str, typer.Argument(help="The model file, also of a run that goes on.", show_default=False)],
+    out: Annotated[str, typer.Option("--out", "-o", help="The HTML file.", show_default="MODEL.html")] = "",
+    quiet: Quiet = False,
+) -> None:
+    """Write the report of a model file: the course of its stream so far, in one HTML file."""
+    from kampong.report.page import write_report
+    from kampong.streaming.errors import OutputError, UsageError
+    from kampong.streaming.state import read_model
+    from kampong.streaming.targets import check_targets
+
+    path = out or f"{model}.html"
+    check_targets({"the model": [model]}, {"--out": path}, ())
+    learnt, state, _ = read_model(model)
+    if state is None or state.course is None:
+        raise UsageError(
+            f"{model}: it holds no course of a stream (saved from Python, or merged), so there is no report."
+        )
+    counters = state.counters
+    provenance = {"source": state.course.source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
+    title = Path(state.course.source).name
+    try:
+        write_report(path, learnt, state.course.history, title=title, provenance=provenance)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}. Choose another place with --out.") from None
+    say(quiet, f"{path}: the report of {counters.rows:,} rows.")

@@ -39,7 +39,12 @@ def predict(
     source: SourcePath,
     model: ModelFile,
     out: Out = "-",
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add the probability of the class.")] = False,
+    probabilities: Annotated[
+        str,
+        typer.Option(
+            "--probabilities", help="Add probabilities: of the predicted class (best), or of every class (all)."
+        ),
+    ] = "",
     label: Annotated[str | None, typer.Option(help="The label column to ignore, if the model names none.")] = None,
     drop: Drop = None,
     file_format: Format = "auto",
@@ -80,7 +85,7 @@ def project(
 ) -> None:
     """Project the records of a source on the directions of a model."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("project", source, model, out, layout, dead_letters, strict, quiet, False)
+    _apply("project", source, model, out, layout, dead_letters, strict, quiet, "")
 
 
 def apply_layout(
@@ -121,7 +126,7 @@ def _apply(
     dead_letters: str,
     strict: bool,
     quiet: bool,
-    probabilities: bool,
+    probabilities: str,
 ) -> None:
     from kampong.streaming.apply import apply
     from kampong.streaming.sources import Source

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.dead_letters import DeadLetters
-from kampong.streaming.errors import RecordError, SourceError, StreamError
+from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.outputs import Output
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import read_model
@@ -44,7 +44,7 @@ def apply(
     out: str = "-",
     dead_letters: str = "",
     strict: bool = False,
-    probabilities: bool = False,
+    probabilities: bool | str = False,
     watch: Callable[[Applied], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Applied:
@@ -64,8 +64,8 @@ def apply(
         Where bad records go; they are counted in any case.
     strict : bool
         Stop at the first bad record.
-    probabilities : bool
-        Whether to add the probability of the predicted class.
+    probabilities : bool or {"best", "all"}
+        Whether to add the probability of the predicted class, or of every class.
     watch : callable, optional
         Called after each batch.
     stop : threading.Event, optional
@@ -76,6 +76,8 @@ def apply(
     Applied
         Counters.
     """
+    if probabilities not in (False, True, "", "best", "all"):
+        raise UsageError(f"--probabilities is best, for the predicted class, or all; got {probabilities!r}.")
     inputs = {**source.inputs(), "the model": [model_file]}
     check_targets(inputs, {"--out": out, "--dead-letters": dead_letters}, source.endings())
     model, state, _ = read_model(model_file)
@@ -101,7 +103,7 @@ def _apply(
     out: str,
     dead_letters: str,
     strict: bool,
-    probabilities: bool,
+    probabilities: bool | str,
     watch: Callable[[Applied], None] | None,
     stop: threading.Event | None,
 ) -> Applied:
@@ -111,7 +113,8 @@ def _apply(
             f"{source.path}: {width:,} features, where the model has {model.n_features_in_:,}. Name the "
             "label with --label, and leave out other columns with --drop."
         )
-    columns: tuple[str, ...] = ("row", "predicted", *(("probability",) if probabilities else ()))
+    more = _chances(model) if probabilities == "all" else ("probability",) if probabilities else ()
+    columns: tuple[str, ...] = ("row", "predicted", *more)
     if what == "project":
         columns = ("row", *(f"z{i + 1}" for i in range(len(model.get_feature_names_out()))))
     done = Applied()
@@ -137,11 +140,19 @@ def _apply(
     return done
 
 
-def _results(model: Any, X: Any, what: str, probabilities: bool) -> tuple[dict[str, Any], Any]:
+def _chances(model: Any) -> tuple[str, ...]:
+    """Return the names of the columns that hold the probability of each class."""
+    return tuple(f"probability of {label}" for label in model.classes_.tolist())
+
+
+def _results(model: Any, X: Any, what: str, probabilities: bool | str) -> tuple[dict[str, Any], Any]:
     if what == "project":
         return {}, model.transform(X)
     if not probabilities:
         return {"predicted": model.predict(X)}, None
     chances = model.predict_proba(X)
     best = np.argmax(chances, axis=1)
-    return {"predicted": model.classes_[best], "probability": chances[np.arange(len(best)), best]}, None
+    values = {"predicted": model.classes_[best]}
+    if probabilities == "all":
+        return values | dict(zip(_chances(model), chances.T, strict=True)), None
+    return values | {"probability": chances[np.arange(len(best)), best]}, None

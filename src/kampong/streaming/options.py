@@ -10,31 +10,118 @@ from kampong.streaming.errors import UsageError
 if TYPE_CHECKING:
     from kampong.streaming.schema import Layout
 
-METHODS = ("fisher", "margin", "interclass", "kampong")
+METHODS = ("fisher", "margin", "mmc", "skm", "interclass", "recursion")
+KERNELS = ("rbf", "linear", "polynomial", "sigmoid")
+OWNERS = {
+    "ridge": ("fisher",),
+    "head": ("fisher", "margin", "mmc", "skm", "interclass"),
+    "epsilon": ("margin", "skm", "recursion"),
+    "a": ("skm",),
+    "kernel": ("fisher",),
+}
+"""The methods that an option belongs to."""
 
 
-def estimator(method: str, components: str, epsilon: str, ridge: str, half_life: str, seed: int) -> Any:
-    """Return the estimator that the options describe."""
+def estimator(
+    method: str = "",
+    components: str = "auto",
+    epsilon: str = "",
+    ridge: str = "auto",
+    half_life: str = "",
+    seed: int = 0,
+    *,
+    head: str = "auto",
+    kernel: str = "",
+    a: str = "",
+) -> Any:
+    """Return the estimator that the options describe.
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`, or "kampong" for "skm"; "" follows from the other options.
+    components, epsilon, ridge, half_life, head, kernel, a : str
+        The options of the same names, as they are typed; "" or "auto" where they are left out.
+    seed : int
+        The seed of samples and landmarks.
+
+    Returns
+    -------
+    estimator
+        It has learnt nothing yet.
+    """
     import kampong
 
-    method = method or ("margin" if epsilon else "fisher")
-    if method not in METHODS:
-        raise UsageError(f"--method {method!r} is unknown. Use fisher, margin, interclass or kampong.")
-    if epsilon and method in ("fisher", "interclass"):
-        raise UsageError(f"--epsilon belongs to --method margin or kampong; --method is {method}.")
-    if ridge != "auto" and method != "fisher":
-        raise UsageError(f"--ridge belongs to --method fisher; --method is {method}.")
-    common: dict[str, Any] = {"half_life": _half_life(half_life, method), "random_state": seed}
+    method = {"": "skm" if a else "margin" if epsilon else "fisher", "kampong": "skm"}.get(method, method)
+    given = {"ridge": ridge != "auto", "head": head != "auto", "epsilon": bool(epsilon), "a": bool(a)}
+    _check_method(method, {**given, "kernel": bool(kernel)})
     wanted = _number("--components", components, whole=True)
+    if kernel:
+        return _kernel(kernel, wanted, ridge, head, half_life, seed)
+    if method == "recursion":
+        if half_life not in ("", "none", "never"):
+            raise UsageError(
+                "--half-life does not belong to --method recursion, which follows the newest rows by itself."
+            )
+        return kampong.MarginRecursion(2 if wanted == "auto" else wanted, epsilon=_number("--epsilon", epsilon or "1"))
+    common: dict[str, Any] = {"half_life": _half_life(half_life, method), "random_state": seed, "head": _head(head)}
     if method == "fisher":
         wanted = None if wanted == "auto" else wanted
-        return kampong.FisherDiscriminant(wanted, ridge=_number("--ridge", ridge), **common)
+        value = "rule" if ridge == "rule" else _number("--ridge", ridge, words="auto or rule")
+        return kampong.FisherDiscriminant(wanted, ridge=value, **common)
     if method == "interclass":
         return kampong.InterClassScatter(wanted, **common)
+    if method == "mmc":
+        return kampong.MaximumMarginCriterion(wanted, **common)
     value = _number("--epsilon", epsilon or "1")
     if method == "margin":
         return kampong.MarginSubspace(wanted, epsilon=value, **common)
-    return kampong.SupervisedKampongMeasure(wanted, a="auto" if value == "auto" else 2.0 * value + 1.0, **common)
+    return kampong.SupervisedKampongMeasure(wanted, a=_a(a) if a else _twice(value), **common)
+
+
+def _check_method(method: str, given: dict[str, bool]) -> None:
+    """Refuse an unknown method, and options that belong to others."""
+    if method not in METHODS:
+        raise UsageError(f"--method {method!r} is unknown. Use {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
+    for option, there in given.items():
+        if there and method not in OWNERS[option]:
+            raise UsageError(f"--{option} belongs to --method {' or '.join(OWNERS[option])}; --method is {method}.")
+    if given["a"] and given["epsilon"]:
+        raise UsageError("--a and --epsilon say the same thing in two ways: ε = (a − 1)/2. Give one of them.")
+
+
+def _a(text: str) -> Any:
+    value = _number("--a", text)
+    if value != "auto" and value < 1:
+        raise UsageError(f"--a must be a number ≥ 1, or auto; got {text!r}.")
+    return value
+
+
+def _twice(epsilon: Any) -> Any:
+    """Return the a of an ε."""
+    return "auto" if epsilon == "auto" else 2.0 * epsilon + 1.0
+
+
+def _kernel(kernel: str, wanted: Any, ridge: str, head: str, half_life: str, seed: int) -> Any:
+    """Return the estimator for curved classes; its landmarks are the rows that come first."""
+    import kampong
+
+    if kernel not in KERNELS:
+        raise UsageError(f"--kernel {kernel!r} is unknown. Use {', '.join(KERNELS[:-1])} or {KERNELS[-1]}.")
+    if half_life not in ("", "none", "never"):
+        raise UsageError("--half-life does not go with --kernel, which forgets nothing. Leave one of them out.")
+    wanted = None if wanted == "auto" else wanted
+    value = _number("--ridge", ridge)
+    return kampong.KernelFisherDiscriminant(wanted, kernel=kernel, ridge=value, head=_head(head), random_state=seed)
+
+
+def _head(name: str) -> str:
+    """Return the name of a head that is known."""
+    from kampong.subspace.heads import HEADS
+
+    if name != "auto" and name not in HEADS:
+        raise UsageError(f"--head {name!r} is unknown. Use auto, {', '.join(sorted(HEADS))}.")
+    return name
 
 
 def _half_life(value: str, method: str) -> float | str | None:
@@ -56,7 +143,7 @@ def _half_life(value: str, method: str) -> float | str | None:
     raise UsageError(f"--half-life must be a number of rows > 0, auto or none; got {value!r}.")
 
 
-def _number(option: str, value: str, *, whole: bool = False) -> Any:
+def _number(option: str, value: str, *, whole: bool = False, words: str = "auto") -> Any:
     if value == "auto":
         return "auto"
     try:
@@ -66,7 +153,7 @@ def _number(option: str, value: str, *, whole: bool = False) -> Any:
     except ValueError:
         pass
     kind = "a whole number ≥ 1" if whole else "a number ≥ 0"
-    raise UsageError(f"{option} must be {kind}, or auto; got {value!r}.")
+    raise UsageError(f"{option} must be {kind}, or {words}; got {value!r}.")
 
 
 def listed(values: list[str] | None) -> list[str]:
