@@ -33,6 +33,17 @@ def test_renewals_are_row_numbers_that_any_cut_meets(least, parts, most, rows):
     assert schedule.piece(rows, labels, {0, 1}) == min(5000, due - rows)
 
 
+def test_a_wide_model_of_few_classes_is_renewed_more_often_until_its_sample_is_full():
+    rng = np.random.default_rng(0)
+    found = {}
+    for n_classes in (2, 8, 64):
+        model = kampong.InterClassScatter().partial_fit(rng.normal(size=(128, 9000)), np.arange(128) % n_classes)
+        found[n_classes] = Schedule.of(model)
+    assert [(one.least, one.parts) for one in found.values()] == [(16, 64), (64, 16), (128, 8)]
+    assert [one.interval(8192) for one in found.values()] == [128, 512, 1024]
+    assert [one.interval(FULL) for one in found.values()] == [FULL // 8] * 3
+
+
 def test_choices_come_at_doublings_and_then_eightfold():
     every, fourth = Schedule(1, 32, 0, 2), Schedule(64, 8, 0, 4)
     assert [rows for rows in range(1, 300_000) if every.chooses(rows)] == [2**i for i in range(4, 15)] + [8 * FULL]

@@ -40,10 +40,12 @@ def estimator(
     ----------
     method : str
         One of `METHODS`, or "kampong" for "skm"; "" follows from the other options.
-    components, epsilon, ridge, half_life, head, kernel, a : str
+    components, epsilon, ridge, half_life : str
         The options of the same names, as they are typed; "" or "auto" where they are left out.
     seed : int
         The seed of samples and landmarks.
+    head, kernel, a : str
+        Further options, as they are typed.
 
     Returns
     -------

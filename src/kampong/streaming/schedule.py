@@ -37,31 +37,37 @@ class Schedule:
         The most rows between two renewals where rows are forgotten, a power of two; 0 for no limit.
     growth : int
         By what factor the rows grow from one choice to the next, until the sample is full.
+    late : int
+        How many renewals come while the rows double once the sample is full; 0 for as many as before.
     """
 
     least: int
     parts: int
     most: int
     growth: int
+    late: int = 0
 
     @classmethod
     def of(cls, model: Any) -> Schedule:
         """Return the schedule of a model that has learnt a row."""
         width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
         width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
-        if width > WIDEST:
-            least, parts, growth = 64, 8, 4
+        late = 0
+        if width > WIDEST:  # a solve costs a few products of the sample with as many columns as there are classes
+            few = max(64 // power_of_two(max(len(model.classes_), 2)) * 2, 8)
+            least, parts, growth, late = 1024 // few, few, 2 if few > 8 else 4, 8
         elif width > NARROW:
             least, parts, growth = power_of_two(width // 8), 16, 2
         else:
             least, parts, growth = 1, 32, 2
         half_life = getattr(model, "half_life", None)
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        return cls(least, parts, most and max(most, least), growth)
+        return cls(least, parts, most and max(most, least), growth, late)
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""
-        pace = max(self.least, power_of_two(rows) // self.parts)
+        parts = self.late if self.late and rows >= FULL else self.parts
+        pace = max(self.least, power_of_two(rows) // parts)
         return min(pace, self.most) if self.most else pace
 
     def next_after(self, rows: int) -> int:
