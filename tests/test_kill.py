@@ -96,6 +96,7 @@ print(json.dumps(counts))
 
 MARGIN = "kampong.MarginSubspace(2, epsilon=0.2)"
 DRIFT = "kampong.FisherDiscriminant(half_life='auto')"
+KERNEL = "kampong.KernelFisherDiscriminant()"
 
 
 TEXT = "kampong.FisherDiscriminant(ridge=0.1)"
@@ -152,8 +153,9 @@ def test_killed_twenty_times_and_nothing_is_lost(tmp_path):
         assert any(one != whole for one in rounds[broken])
 
 
-def test_killed_twenty_times_while_half_lives_compete(tmp_path):
-    whole, rounds = drive(tmp_path, [("killed", "", 20)], rows=1500, longest=0.7, model=DRIFT)
+@pytest.mark.parametrize(("model", "kills"), [(DRIFT, 20), (KERNEL, 10)])
+def test_killed_while_half_lives_compete_or_landmarks_are_kept(tmp_path, model, kills):
+    whole, rounds = drive(tmp_path, [("killed", "", kills)], rows=1500, longest=0.7, model=model)
     assert all(one == whole for one in rounds["killed"])
 
 
@@ -173,7 +175,7 @@ def test_killed_a_hundred_times_among_missing_numbers_words_and_quoted_line_brea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [DRIFT])
+@pytest.mark.parametrize("model", [DRIFT, KERNEL])
 def test_killed_a_hundred_times(tmp_path, model):
     whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=6000, longest=0.3, model=model)
     assert all(one == whole for one in rounds["killed"])

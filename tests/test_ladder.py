@@ -11,7 +11,7 @@ import kampong
 from kampong import FisherDiscriminant
 from kampong.checkpoint.contents import Contents, flatten
 from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder_steps import CYCLE, FADE, HALF_LIVES, LEAST, RIDGE_ROWS, intervals
+from kampong.statistics.ladder_steps import CYCLE, FADE, HALF_LIVES, LEAST, RIDGE_COLUMNS, RIDGE_ROWS, intervals
 
 
 def stream(n=300, d=3, n_classes=3, seed=0):
@@ -93,8 +93,8 @@ def gaussian(X, y, half, n_classes):
     present = [k for k in range(n_classes) if (y == k).any()]
     means = {k: weights[y == k] @ X[y == k] / weights[y == k].sum() for k in present}
     apart = X - np.array([means[k] for k in y])
-    total = weights.sum()
-    precision = total * np.linalg.inv((weights[:, None] * apart).T @ apart + RIDGE_ROWS * np.diag(variances))
+    total, ridge = weights.sum(), RIDGE_ROWS + X.shape[1] / RIDGE_COLUMNS
+    precision = total * np.linalg.inv((weights[:, None] * apart).T @ apart + ridge * np.diag(variances))
 
     def scores(x):
         found = np.full(n_classes, -np.inf)

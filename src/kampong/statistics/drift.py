@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from kampong.statistics.ladder import Ladder
-from kampong.statistics.ladder_steps import MOST, RIDGE_ROWS, WIDEST
+from kampong.statistics.ladder_steps import MOST, WIDEST, ridge_rows
 from kampong.statistics.reservoir import BUDGET, SampledScatter
 from kampong.statistics.scatter import ClassScatter
 
@@ -92,7 +92,7 @@ class DriftingScatter(SampledScatter):
         statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
         statistics._peak_diagonal = statistics._scatter.diagonal().copy()
         statistics.n_samples = self.n_samples
-        return RecentRows(statistics, units, RIDGE_ROWS / float(total))
+        return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
 
     def merge(self, other: ClassMeans) -> Self:
         """Return the statistics of both streams together, rung by rung; neither operand changes."""

@@ -28,8 +28,9 @@ FADE = 0.5 ** (1.0 / MEMORY)
 FADED = 1e-9
 """A class of less weight than this part of a rung is forgotten there."""
 
-RIDGE_ROWS = 4.0
-"""The variances of the columns count as so many rows in the covariance of a rung."""
+RIDGE_ROWS, RIDGE_COLUMNS = 4.0, 8.0
+"""The variances of the columns count as RIDGE_ROWS rows, and one more for every RIDGE_COLUMNS columns, in the
+covariance of a rung: few rows say little of many columns."""
 
 LEAD = 2.0
 """By how much the loss of another rung must be less before `chosen` changes."""
@@ -89,6 +90,12 @@ def decays() -> Float:
 
 
 @compiled
+def ridge_rows(n_features: int) -> float:
+    """Return how many rows the variances of the columns count as."""
+    return RIDGE_ROWS + n_features / RIDGE_COLUMNS
+
+
+@compiled
 def column_variances(mean: Float, squares: Float, weight: float) -> Float:
     """Return the variance of each column; one that never changed gets 1, which then decides nothing."""
     result = np.empty(len(mean))
@@ -102,13 +109,14 @@ def column_variances(mean: Float, squares: Float, weight: float) -> Float:
 @compiled
 def _factorise(scatter: Float, variances: Float, factor: Float) -> None:
     """Write the Cholesky factor of the scatter and its ridge."""
+    ridge = ridge_rows(len(variances))
     for i in range(len(variances)):
         for j in range(i):
             value = scatter[i, j]
             for m in range(j):
                 value -= factor[i, m] * factor[j, m]
             factor[i, j] = value / factor[j, j]
-        value = scatter[i, i] + RIDGE_ROWS * variances[i]
+        value = scatter[i, i] + ridge * variances[i]
         for m in range(i):
             value -= factor[i, m] * factor[i, m]
         factor[i, i] = np.sqrt(max(value, 1e-12 * variances[i]))
