@@ -162,7 +162,8 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, number):
     assert b"stopped; start the same command to go on" in errors
     done = command(*arguments, input=data, text=False)
     assert b"3,000 rows" in done.stderr
-    learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind", out=str(tmp_path / "p.csv"))
+    model = kampong.FisherDiscriminant(half_life="auto")
+    learn(str(tmp_path / "a.csv"), model, label="kind", out=str(tmp_path / "p.csv"))
     assert (tmp_path / "o.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
 
 
