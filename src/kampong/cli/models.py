@@ -83,7 +83,7 @@ def score(
         zero_based=zero_based,
     )
     stop, received = stop_on_signals()
-    found = judge(Source(source, checked(layout)), model, stop=stop)
+    found = judge(Source(source[0], checked(layout), more=tuple(source[1:])), model, stop=stop)
     if as_json:
         classes, table = found.confusion()
         facts = {"rows": found.rows, "dead": found.dead, **found.measures(), "classes": classes}
