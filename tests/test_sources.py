@@ -341,3 +341,31 @@ def test_unreadable_sources_say_so(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(SourceError, match="the folder holds no file of a known format"):
         Source(str(tmp_path / "folder"), Layout(label="k")).open()
+
+
+@pytest.mark.parametrize("kind", ["fixed", "list", "large"])
+def test_a_column_of_lists_is_a_column_a_number(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)).astype(np.float16), np.arange(300) % 3
+    values = pa.array(X.ravel())
+    ends = np.arange(0, 1501, 5)
+    lists = {
+        "fixed": lambda: pa.FixedSizeListArray.from_arrays(values, 5),
+        "list": lambda: pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values),
+        "large": lambda: pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values),
+    }[kind]()
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"embedding": lists, "label": pa.array(y)}), path)
+    stream = Source(str(path), Layout(label="label")).open()
+    found = list(stream)
+    assert stream.schema.numbers == tuple(f"embedding.{j}" for j in range(1, 6))
+    np.testing.assert_array_equal(np.vstack([batch.X for batch in found]), X.astype(float))
+    np.testing.assert_array_equal(np.concatenate([batch.y for batch in found]), y)
+
+
+@pytest.mark.parametrize(("last", "text"), [([1.0], "a list of 1"), (None, "nothing"), ([], "a list of 0")])
+def test_lists_of_other_lengths_are_refused(tmp_path, last, text):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"embedding": [[1.0, 2.0], [3.0, 4.0], last], "label": [0, 1, 0]}), path)
+    with pytest.raises(SourceError, match=rf"row 3 of the column 'embedding' holds {text}, where the first row has 2"):
+        Source(str(path), Layout(label="label")).open()

@@ -23,6 +23,7 @@ from kampong import (
     CriterionWarning,
     FisherDiscriminant,
     InterClassScatter,
+    KernelFisherDiscriminant,
     MarginSubspace,
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
@@ -485,3 +486,23 @@ def test_rows_far_from_everything_score_lowest():
     X, y = load_digits(return_X_y=True)
     model = FisherDiscriminant().fit(X, y)
     assert model.score_samples(100 * X[:50]).max() < model.score_samples(X).min()
+
+
+@pytest.mark.parametrize("model", [FisherDiscriminant(), KernelFisherDiscriminant(landmarks=60)], ids=repr)
+def test_prototypes_are_the_means_and_the_kept_rows_nearest_to_them(model):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    found = model.fit(X, names).prototypes(4)
+    points = model.transform(X)
+    for one in found:
+        mine = np.flatnonzero(names == one.label)
+        apart = np.linalg.norm(points[mine] - points[mine].mean(axis=0), axis=1)
+        np.testing.assert_allclose(one.distances, np.sort(apart)[:4], rtol=1e-6)
+        assert {row.tobytes() for row in one.rows} <= {row.tobytes() for row in X[mine]}
+    assert [one.label for one in found] == ["a", "b", "c"]
+    np.testing.assert_allclose([one.mean for one in found], model.class_means_)
+    assert [one.weight for one in found] == [50, 50, 50]
+    given = FisherDiscriminant(ridge=0.1).fit(X, names).prototypes()
+    assert all(one.rows.shape == (0, 4) for one in given)
+    with pytest.raises(ValueError, match=r"n_rows must be an integer of at least 0, got -1"):
+        model.prototypes(-1)

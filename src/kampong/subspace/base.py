@@ -36,6 +36,7 @@ from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
+from kampong.subspace.prototypes import Prototyping
 from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
 from kampong.subspace.unlearning import Unlearning
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class DiscriminantSubspace(
-    Unlearning, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+    Prototyping, Unlearning, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
 ):
     """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
 

@@ -162,7 +162,8 @@ class Tables:
     def __iter__(self) -> Iterator[Slice]:
         columns: list[str] | None = None
         for number in range(self.place.file, len(self._files)):
-            for start, batch in self._read(self._files[number]):
+            for start, given in self._read(self._files[number]):
+                batch = _spread(given, self._files[number], start)
                 if columns is None:
                     columns = list(batch.schema.names)
                 elif list(batch.schema.names) != columns:
@@ -213,6 +214,37 @@ def _as(column: Any, kind: Any, name: str) -> Any:
         raise SourceError(
             f"Column {name!r} of type {column.type} cannot be used as {kind}. Leave it out with --drop, or convert it."
         ) from None
+
+
+def _spread(batch: Any, path: Any, start: int) -> Any:
+    """Return a record batch with a column a number for each column of lists of numbers, such as embeddings."""
+    fields = list(batch.schema)
+    if not any(_is_list(field.type) for field in fields):
+        return batch
+    columns: dict[str, Any] = {}
+    for field in fields:
+        column = batch.column(field.name)
+        if not _is_list(field.type):
+            columns[field.name] = column
+            continue
+        lengths = np.asarray(pa.compute.fill_null(pa.compute.list_value_length(column), -1))
+        wrong = np.flatnonzero((lengths != lengths[:1]) | (lengths < 1))
+        if len(wrong):
+            found = "nothing" if lengths[wrong[0]] < 0 else f"a list of {lengths[wrong[0]]:,}"
+            raise SourceError(
+                f"{path}: row {start + wrong[0] + 1:,} of the column {field.name!r} holds {found}, where the first row "
+                f"has {max(lengths[0], 0):,} numbers. Every row needs a list of the same length."
+            )
+        values = np.asarray(column.flatten().to_numpy(zero_copy_only=False))
+        matrix = values.reshape(len(lengths), -1).astype(np.float32 if values.dtype == np.float16 else values.dtype)
+        columns |= {f"{field.name}.{j + 1}": pa.array(np.ascontiguousarray(one)) for j, one in enumerate(matrix.T)}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _is_list(kind: Any) -> bool:
+    """Tell whether a column holds lists of numbers."""
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(lists) and bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
 
 
 def _examples(column: Any) -> list[Any]:
