@@ -200,6 +200,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
             self._statistics = self._empty_on(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
+            self._width = None
         self._said = False
         self._forget_results()
 
