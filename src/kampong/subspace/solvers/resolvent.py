@@ -190,6 +190,8 @@ def _orthonormal(product: Float, basis: Float) -> Float:
         _subtract(rows, basis)
         # Twice: products of rows lose half of the digits, and the second time they are nearly orthonormal already.
         for least in (SMALLEST**2 * size, 0.25):
+            if not len(rows):  # older versions of LAPACK's wrapper refuse an empty matrix
+                break
             _subtract(rows, basis)
             values, vectors = linalg.eigh(_inner(rows, rows), check_finite=False)
             new = values > least
