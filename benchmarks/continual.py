@@ -142,7 +142,10 @@ def _table(name: str, split: Any, n_tasks: int, shrink: int) -> None:
     print(f"  {'accuracy % after task':<46}{heading}")
     for title, make in _contenders(sparse.issparse(X), shrink).items():
         _line(title, make, tasks, split)
-    joint = {"joint LogisticRegression": LogisticRegression(max_iter=300), "joint LinearSVC": LinearSVC()}
+    joint: dict[str, Any] = (
+        {} if sparse.issparse(X) else {"joint KernelFisherDiscriminant()": KernelFisherDiscriminant()}
+    )
+    joint |= {"joint LogisticRegression": LogisticRegression(max_iter=300), "joint LinearSVC": LinearSVC()}
     for title, model in joint.items():
         start = time.perf_counter()
         known = np.isin(t, y)
