@@ -34,7 +34,7 @@ def compile_first() -> None:
 
 
 def against_svc(shrink: int = 1, sets: tuple[str, ...] = SETS) -> None:
-    print("\nKernelFisherDiscriminant and SVC: rbf kernel, gamma = 1 / mean squared distance, float32 rows")
+    print("\nKernelFisherDiscriminant() and SVC: rbf kernel of the gamma that ours chooses, float32 rows")
     print(f"  {'set':<10} {'m':>5} {'fit s':>7} {'MiB':>5} {'predict':>8} {'5-NN':>7} ", end="")
     print(f"{'':>4} {'SVC s':>7} {'SVC':>7} {'ours/its s':>11}")
     for name in sets:
