@@ -14,7 +14,7 @@ CLAIM = "A simple incremental procedure can stand in for SMO (the paper asks for
 
 
 def run(quick: bool) -> Result:
-    """Return the true margin each reaches, what it stores, and its steps; seconds are in docs/margin.md."""
+    """Return the true margin each reaches, what it stores, and its steps; seconds are in docs/guide/margin.md."""
     findings, shares = [], []
     for name, (X, y) in separable().items():
         smo = SVC(C=1e9, kernel="linear", tol=1e-6).fit(X, y)
@@ -37,6 +37,6 @@ def run(quick: bool) -> Result:
             ]
     sentence = (
         f"With two hulls in place of the augmented pattern both walks reach {100 * min(shares):.2f} % or more of SMO's "
-        "margin, in more but simpler steps. docs/margin.md has nine problems, soft ones too, with seconds."
+        "margin, in more but simpler steps. docs/guide/margin.md has nine problems, soft ones too, with seconds."
     )
     return Result(CONDITION, sentence, findings)

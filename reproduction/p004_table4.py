@@ -17,7 +17,7 @@ MNIST = ("ball K", "ball 3K", "ball 5K")
 
 
 def run(quick: bool) -> Result:
-    """Return the accuracies; docs/mmda.md has all of tables 2 to 6."""
+    """Return the accuracies; docs/papers/mmda.md has all of tables 2 to 6."""
     compile_first()
     findings, ahead = [], []
     for name, theirs in list(SVM.items())[: 1 if quick else 4]:

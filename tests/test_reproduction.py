@@ -78,13 +78,13 @@ def test_without_the_data_what_can_run_runs(reproduction, monkeypatch, tmp_path,
 
 def test_the_committed_table_has_every_script(reproduction):
     result = importlib.import_module("reproduction._result")
-    text = (ROOT / "docs" / "papers.md").read_text()
+    text = (ROOT / "docs" / "papers" / "verdicts.md").read_text()
     for name in result.scripts():
         assert f"| {reproduction._spoken(name)} |" in text
 
 
 def test_the_papers_names_are_found_in_the_documents():
-    text = (ROOT / "docs" / "papers.md").read_text()
+    text = (ROOT / "docs" / "papers" / "verdicts.md").read_text()
     names = ("IMMC", "IWMMC", "IIS", "SKM", "CCIPCA", "IG", "SoftMaxMinOver", "MMDA(SVM)", "weights e(l, j)")
     assert [name for name in names if f"| {name}" not in text and f", {name} |" not in text] == []
     assert "IWMMC | 000 §4.2" in text

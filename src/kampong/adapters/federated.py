@@ -3,7 +3,7 @@
     rows of a client → contribution(model, X, y, number=i) → bytes ⇝ combine(bytes of all) → the model of all rows
 
 There is no network code here: files, HTTP or a message queue carry the bytes. The model is the one that a fit on all
-rows would give. What the bytes reveal is said in docs/continual.md; this module refuses to put rows into them.
+rows would give. What the bytes reveal is said in docs/guide/continual.md; this module refuses to put rows into them.
 """
 
 from __future__ import annotations
