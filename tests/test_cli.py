@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -198,6 +199,15 @@ def test_every_help_has_examples(capfd):
         assert "Examples:" in printed
         assert f"kampong {name}" in printed
     assert "Exit codes" in call(capfd, "--help").out
+
+
+def test_help_lists_the_commands_as_a_newcomer_meets_them(capfd):
+    from kampong.cli.common import COMMANDS, app
+
+    printed = call(capfd, "--help").out
+    places = [re.search(rf"^\W*{name}\b", printed, re.MULTILINE).start() for name in COMMANDS]
+    assert places == sorted(places)
+    assert {command.name or command.callback.__name__ for command in app.registered_commands} == set(COMMANDS)
 
 
 def test_help_is_quick_and_imports_nothing_heavy():

@@ -10,17 +10,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-EXIT_CODES = """
-Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a record is
-bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be written; 130 and 143
-stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed.
-"""
+EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
+    "Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a "
+    "record is bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be "
+    "written; 130 and 143 stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed."
+)
 
 FEW = 0.03
 """A larger share of dead letters is said loudly."""
 
+COMMANDS = ("demo", "learn", "predict", "score", "report", "project", "inspect", "merge", "unlearn", "reproduce")
+
+
+class _InOrderOfUse(TyperGroup):
+    """Lists the commands in the order in which a newcomer meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        known = super().list_commands(ctx)
+        return [name for name in COMMANDS if name in known] + [name for name in known if name not in COMMANDS]
+
+
 app = typer.Typer(
+    cls=_InOrderOfUse,
     name="kampong",
     epilog=EXIT_CODES,
     no_args_is_help=True,
