@@ -304,6 +304,12 @@ class MaximumMarginDiscriminant(MarginFeatures):
         scores = head.scores(self._project(validate_rows(self, X)))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
+    def _plain(self) -> tuple[Float, Float, Float]:
+        """Return the features' coefficients, and weights and offsets of the nearest class mean."""
+        seen = ~np.isnan(self.class_means_[:, 0])
+        head = NearestMean.of_means(self.class_means_, seen)
+        return self.features_.toarray(), head.weights, head.offsets
+
     @property
     def components_(self) -> Float:
         """The directions, one a row; they exist as vectors for the linear kernel only."""

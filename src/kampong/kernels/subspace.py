@@ -21,6 +21,7 @@ from kampong.data.rows import check_choice, check_finite, check_number, check_we
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.functions import Kernel, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
+from kampong.kernels.plain import kernel_steps
 from kampong.kernels.trial import KEPT, choose_width, landmark_trial
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
@@ -78,6 +79,10 @@ class KernelPredictor(Predictor):
         values = self.basis.scores(X, columns)
         values -= self.mean @ self.components.T
         return values.astype(X.dtype, copy=False)
+
+    def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
+        """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `kernels.plain`."""
+        return kernel_steps(self.basis, self.coefficients, self.mean @ self.components.T, sparse)
 
     @classmethod
     def from_state_on(cls, contents: Contents, basis: LandmarkBasis | FourierBasis) -> Self:

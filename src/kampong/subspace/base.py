@@ -35,6 +35,7 @@ from kampong.statistics.state import statistics_from, statistics_state
 from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
+from kampong.subspace.plain import Exporting
 from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.prototypes import Prototyping
 from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
@@ -48,7 +49,14 @@ if TYPE_CHECKING:
 
 
 class DiscriminantSubspace(
-    Prototyping, Unlearning, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+    Prototyping,
+    Unlearning,
+    Exporting,
+    Savable,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
 

@@ -30,6 +30,7 @@ from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCri
 from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, Moved, build_head
 from kampong.subspace.heads.fitting import calibrated
 from kampong.subspace.leave_one_out import LeaveOneOut
+from kampong.subspace.plain import linear_steps
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ class Predictor:
         weights = self.head.weights @ np.concatenate([self.components, self.hidden])
         offsets = self.head.offsets - weights @ self.mean
         return weights, offsets if self.shift is None else offsets + self.shift / self.head.sharpness
+
+    def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
+        """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `plain.linear_steps`."""
+        return linear_steps(self.mean, np.concatenate([self.components, self.hidden]), sparse)
 
     def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
         """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""

@@ -21,6 +21,7 @@ from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
+from kampong.kernels.plain import ExportingMargin
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kampong.kernels.margin.hull import Hull
 
 
-class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator):
+class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, BaseEstimator):
     """Base of the margin classifiers. Two classes are one problem; more are one problem a class, against the rest.
 
     The problems share all kernel values.
@@ -190,6 +191,11 @@ class MarginClassifier(CallbackSupport, Savable, ClassifierMixin, BaseEstimator)
         empty = np.zeros((0, 0), dtype=X.dtype)
         self.support_vectors_: Rows = empty if precomputed else X[self.support_]
         self._support = self._kernel.prepare(self.support_vectors_)
+
+    def _plain(self) -> tuple[Float, Float, Float]:
+        """Return coefficients of the kernel values, and weights and offsets of what they give."""
+        count = len(self.intercept_)
+        return self.dual_coef_, np.eye(count), self.intercept_
 
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds."""

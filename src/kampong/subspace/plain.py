@@ -1,0 +1,322 @@
+"""A predictor as a pipeline of scikit-learn's own classes, which answers the same where kampong is not installed.
+
+    rows → directions → features of the head → scores → calibration → LogisticRegression
+
+Every head is linear in features that scikit-learn, numpy and scipy can compute: `Features` says which, and with which
+weights. The calibration b·L + c·√(−L) of L = log softmax(scores) is linear in (L, √−L). So the last step is always a
+logistic regression, or a quadratic discriminant where nothing is calibrated.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import special
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, Normalizer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from kampong.subspace.heads import Cosine, Head, LinearHead, Mixture, Quadratic, Regression
+from kampong.subspace.heads.linear import regression_map
+from kampong.subspace.heads.mixture import MEMBERS, PRIOR
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float
+    from kampong.subspace.predictor import Predictor
+
+    Steps = list[tuple[str, Any]]
+
+FAR = 300.0
+"""Past this size of mean·directionᵀ, taking the mean off after the projection would cost more digits than three."""
+
+CERTAIN = 1e4
+"""Log-odds that are as good as infinite: their probability is 0 or 1 to the last bit."""
+
+LOW = -30.0
+"""Below this log(log(1 + eˣ)) is x."""
+
+
+class Features(NamedTuple):
+    """The scores of a head as features(points)·weightsᵀ + offsets."""
+
+    steps: Steps
+    weights: Float
+    offsets: Float
+
+
+class Exporting:
+    """Gives an estimator `to_sklearn`."""
+
+    def to_sklearn(self, *, sparse: bool | None = None) -> Pipeline:
+        """Return a fitted scikit-learn pipeline with the same answers, for places where kampong is not installed.
+
+        The pipeline holds classes of scikit-learn and functions of numpy and scipy alone. Its `predict` and
+        `predict_proba` are those of this model, calibration included, to about 1e-12 on float64 rows (kernel values
+        to landmarks that nearly depend on each other may cost a digit more). The steps up to "directions" (a kernel's:
+        up to "mean") give the coordinates of `transform`, and after them those along directions that only the head
+        looks at. It cannot learn on: keep the model for that.
+
+        Parameters
+        ----------
+        sparse : bool, optional
+            Whether the pipeline takes sparse rows too. Then the mean is taken off after the projection, which costs
+            digits where it lies far from zero. By default they are taken where that costs no digits that matter.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            Fitted; it can be pickled.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from kampong import FisherDiscriminant
+        >>> X, y = load_wine(return_X_y=True)
+        >>> model = FisherDiscriminant().fit(X, y)
+        >>> plain = model.to_sklearn()
+        >>> bool(abs(plain.predict_proba(X) - model.predict_proba(X)).max() < 1e-12)
+        True
+        """
+        check_is_fitted(self)
+        model: Any = self  # an estimator
+        known: Predictor = model.freeze()
+        try:
+            steps = [*known.steps(sparse), *head_steps(known)]
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.to_sklearn: {error}") from None
+        first = steps[0][1]
+        first.n_features_in_ = model.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            first.feature_names_in_ = model.feature_names_in_.copy()
+        return copy.deepcopy(Pipeline(steps))  # the model shares no array with it
+
+
+def linear_steps(mean: Float, directions: Float, sparse: bool | None) -> Steps:
+    """Return steps for (X − mean)·directionsᵀ.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+        What is taken off.
+    directions : array of shape (p, d)
+        The directions.
+    sparse : bool or None
+        Whether sparse rows must be taken; None where they may be.
+
+    Returns
+    -------
+    list of pairs
+        Names and fitted transformers.
+    """
+    if sparse is None:
+        sparse = bool((np.abs(directions) @ np.abs(mean)).max(initial=0.0) <= FAR)
+    if not sparse:
+        return [("centre", shifted(mean)), ("directions", _projection(np.zeros(len(mean)), directions))]
+    return [("directions", _projection(mean, directions))]
+
+
+def head_steps(known: Predictor) -> Steps:
+    """Return the steps from the coordinates that a head looks at to classes and probabilities."""
+    head, classes = known.head, known.classes
+    if head.multilabel:
+        return [("head", _one_by_one(features_of(head)))]
+    seen = _seen(head)
+    if (head.sharpness, head.tail) == (0.0, 0.0):
+        raise TypeError(
+            "its calibration gives each class the same probability in every row, so that no classifier could predict "
+            "from it. Fit with head='gaussian' and a given ridge or epsilon, which calibrates nothing."
+        )
+    plain = (head.sharpness, head.tail) == (1.0, 0.0) and known.shift is None and seen.all()
+    if isinstance(head, Quadratic) and plain:
+        return [("head", _quadratic(head, seen, classes))]
+    steps, weights, offsets = features_of(head)
+    shift = np.zeros(len(classes)) if known.shift is None else known.shift
+    if not head.tail:
+        weights = np.where(seen[:, None], head.sharpness * weights, 0.0)
+        offsets = np.where(seen, head.sharpness * np.where(seen, offsets, 0.0) + shift, -np.inf)
+        return [*steps, ("head", _logistic(weights, offsets, classes))]
+    count = int(seen.sum())
+    bend = np.zeros((len(classes), 2 * count))
+    bend[seen] = np.hstack([head.sharpness * np.eye(count), head.tail * np.eye(count)])
+    root = Pipeline([("negative", FunctionTransformer(np.negative)), ("sqrt", FunctionTransformer(np.sqrt))])
+    return [
+        *steps,
+        ("scores", product(weights[seen])),
+        ("offsets", shifted(-offsets[seen])),
+        ("log_softmax", FunctionTransformer(special.log_softmax, kw_args={"axis": 1})),
+        ("tail", FeatureUnion([("log", "passthrough"), ("root", root)])),
+        ("head", _logistic(bend, np.where(seen, shift, -np.inf), classes)),
+    ]
+
+
+@singledispatch
+def features_of(head: Head) -> Features:
+    """Return a head as weights of features that scikit-learn can compute."""
+    raise TypeError(
+        f"head={head.name!r} has no translation into scikit-learn. Use one of 'gaussian', 'nearest_mean', 'cosine', "
+        "'regression', 'quadratic', 'logistic' or 'mixture', or save the model and load it with kampong."
+    )
+
+
+@features_of.register
+def _(head: LinearHead) -> Features:
+    return Features([], head.weights, head.offsets)
+
+
+@features_of.register
+def _(head: Cosine) -> Features:
+    lengths = np.linalg.norm(head.centres, axis=1)
+    units = head.centres / np.where(lengths > 0, lengths, 1.0)[:, None]
+    steps = [("whiten", product(head.whitener.T)), ("unit_length", Normalizer())]
+    return Features(steps, units, np.where(head.priors > 0, 0.0, -np.inf))
+
+
+@features_of.register
+def _(head: Regression) -> Features:
+    return _regression(head)
+
+
+@features_of.register
+def _(head: Quadratic) -> Features:
+    seen = _seen(head)
+    classes = np.arange(len(seen))
+    stacked: Any = StackingClassifier(
+        [("quadratic", _quadratic(head, seen, classes))], cv="prefit", stack_method="decision_function"
+    )
+    stacked.estimators_, stacked.stack_method_ = [stacked.estimators[0][1]], ["decision_function"]
+    stacked.classes_ = classes[seen]
+    weights = np.zeros((len(seen), int(seen.sum())))
+    weights[seen] = np.eye(int(seen.sum()))
+    if weights.shape[1] == 2:  # of two classes scikit-learn gives the difference alone
+        weights = weights[:, 1:]
+    return Features([("classes", stacked)], weights, np.where(seen, 0.0, -np.inf))
+
+
+@features_of.register
+def _(head: Mixture) -> Features:
+    p, b, priors = len(head.whitener), head.weights, head.priors
+    with np.errstate(divide="ignore"):
+        log_priors = np.where(priors > 0, np.log(priors), 0.0)
+    squares = np.einsum("kp,kp->k", head.centres, head.centres)
+    whiten = ("whiten", product(head.whitener.T))
+    members: Steps = [("gaussian", Pipeline([whiten]))]
+    weights = [b[0] * head.centres]
+    offsets = b[0] * (log_priors - 0.5 * squares) + b[PRIOR] * log_priors
+    cosine = features_of(Cosine(False, head.whitener, head.centres, priors))
+    for name, weight, (steps, own, more) in (
+        ("cosine", b[1], cosine),
+        ("regression", b[2], _regression(head)),
+    ):
+        if weight:
+            members.append((name, Pipeline(steps)))
+            weights.append(weight * own)
+            offsets = offsets + weight * np.where(priors > 0, more, 0.0)
+    if head.quadratic is not None and p < head.quadratic.roots.shape[1]:  # which alone looks at the hidden directions
+        first = ("first", product(np.eye(p, head.quadratic.roots.shape[1])))
+        members = [(name, Pipeline([first, *member.steps])) for name, member in members]
+    if head.quadratic is not None and b[MEMBERS]:
+        steps, own, _ = features_of(head.quadratic)
+        members.append(("quadratic", steps[0][1]))
+        weights.append(b[MEMBERS] * own)
+    return Features([("members", FeatureUnion(members))], np.hstack(weights), np.where(priors > 0, offsets, -np.inf))
+
+
+def _regression(head: Regression | Mixture) -> Features:
+    """Return log(log(1 + exp f)) as a part above LOW and one below, where it is f itself."""
+    K = len(head.priors)
+    steps = [
+        ("whiten", product(head.whitener.T)),
+        ("regression", product(regression_map(head.centres, head.priors).T / head.noise)),
+        ("priors", shifted(-head.priors / head.noise)),
+    ]
+    above = [
+        ("above", FunctionTransformer(partial(np.maximum, LOW))),
+        ("softplus", FunctionTransformer(partial(np.logaddexp, 0.0))),
+        ("log", FunctionTransformer(np.log)),
+    ]
+    below = [("below", FunctionTransformer(partial(np.minimum, LOW))), ("shift", shifted(np.full(K, LOW)))]
+    both = FeatureUnion([("above", Pipeline(above)), ("below", Pipeline(below))])
+    offsets = np.where(head.priors > 0, 0.0, -np.inf)
+    return Features([*steps, ("log_softplus", both)], np.hstack([np.eye(K), np.eye(K)]), offsets)
+
+
+def _seen(head: Head) -> np.ndarray:
+    """Tell for each class whether it can be predicted."""
+    if isinstance(head, LinearHead | Quadratic):
+        return np.isfinite(head.offsets)
+    return np.isfinite(features_of(head).offsets)
+
+
+def _logistic(weights: Float, offsets: Float, classes: np.ndarray) -> LogisticRegression:
+    """Return softmax(points·weightsᵀ + offsets) as a fitted classifier."""
+    result: Any = LogisticRegression()
+    if len(classes) == 2:
+        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    result.coef_, result.intercept_ = weights, offsets
+    result.classes_, result.n_features_in_ = classes, weights.shape[1]
+    result.n_iter_ = np.zeros(1, dtype=np.int32)
+    fitted: LogisticRegression = result
+    return fitted
+
+
+def _one_by_one(features: Features) -> OneVsRestClassifier:
+    """Return one logistic regression a label; `features` are the points themselves."""
+    result: Any = OneVsRestClassifier(LogisticRegression())
+    K, p = features.weights.shape
+    offsets = np.clip(features.offsets, -CERTAIN, CERTAIN)
+    zero, yes = np.zeros(p), np.array([0, 1])
+    result.estimators_ = [
+        _logistic(np.stack([zero, row]), np.array([0.0, offset]), yes)
+        for row, offset in zip(features.weights, offsets, strict=True)
+    ]
+    result.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(np.eye(K, dtype=np.int64))
+    # scikit-learn's binarizer gives back the kind of matrix that it was fitted on
+    result.classes_, result.n_features_in_ = result.label_binarizer_.classes_, p
+    fitted: OneVsRestClassifier = result
+    return fitted
+
+
+def _quadratic(head: Quadratic, seen: np.ndarray, classes: np.ndarray) -> QuadraticDiscriminantAnalysis:
+    """Return the head on the classes that were seen; equal priors, and the offsets in the determinants."""
+    result: Any = QuadraticDiscriminantAnalysis()
+    count, p = int(seen.sum()), head.roots.shape[1]
+    scales = np.exp(-2.0 / p * (head.offsets[seen] + np.log(count)))
+    result.means_, result.classes_ = head.centres[seen], classes[seen]
+    result.rotations_ = [root * np.sqrt(scale) for root, scale in zip(head.roots[seen], scales, strict=True)]
+    result.scalings_ = [np.full(p, scale) for scale in scales]
+    result.priors_, result.n_features_in_ = np.full(count, 1.0 / count), p
+    fitted: QuadraticDiscriminantAnalysis = result
+    return fitted
+
+
+def product(matrix: Float) -> TruncatedSVD:
+    """Return x ↦ x·matrixᵀ as a fitted transformer, for dense and sparse rows."""
+    result: Any = TruncatedSVD(n_components=len(matrix))
+    result.components_, result.n_features_in_ = np.ascontiguousarray(matrix), matrix.shape[1]
+    fitted: TruncatedSVD = result
+    return fitted
+
+
+def shifted(mean: Float) -> StandardScaler:
+    """Return x ↦ x − mean as a fitted transformer."""
+    result: Any = StandardScaler(with_std=False)
+    result.mean_, result.scale_, result.var_ = np.asarray(mean), None, None
+    result.n_features_in_, result.n_samples_seen_ = len(mean), 1
+    fitted: StandardScaler = result
+    return fitted
+
+
+def _projection(mean: Float, directions: Float) -> PCA:
+    result: Any = PCA(n_components=len(directions))
+    result.mean_, result.components_ = mean, directions
+    result.n_components_, result.n_features_in_ = len(directions), len(mean)
+    fitted: PCA = result
+    return fitted
