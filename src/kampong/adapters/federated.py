@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.checkpoint import CheckpointError
+from kampong.checkpoint.signing import key_bytes
 from kampong.data.rows import check_number
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
@@ -24,6 +25,8 @@ from kampong.subspace.heads import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from kampong.checkpoint.signing import Key
 
 LEAST = 10.0
 """The least weight of a class in a contribution: the mean of a class of one row is that row."""
@@ -39,6 +42,7 @@ def contribution(
     *,
     number: int,
     min_class_weight: float = LEAST,
+    key: Key = None,
 ) -> bytes:
     """Return what a client sends: the statistics of its rows, and none of the rows themselves.
 
@@ -58,6 +62,8 @@ def contribution(
         The number of the client, from 0, different for every client.
     min_class_weight : float
         Refuse where a class weighs less than this, since the mean of a few rows nearly shows them. 0 sends anyway.
+    key : bytes, str or path, optional
+        The key that signs the bytes, or the file that holds it, so that the server takes them from its clients alone.
 
     Returns
     -------
@@ -93,10 +99,10 @@ def contribution(
             "The mean of a few rows nearly shows them. Leave these rows out, or send them anyway with "
             "min_class_weight=0."
         )
-    return bytes(learnt.to_bytes(solve=False))
+    return bytes(learnt.to_bytes(solve=False, key=key))
 
 
-def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN) -> Any:
+def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN, key: Key = None) -> Any:
     """Return the model of the rows of all clients: what `contribution` made, merged.
 
     Parameters
@@ -105,19 +111,21 @@ def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN) -> Any:
         One of each client, in any order; they are read one after another.
     fan_in : int
         How many are merged at each node of the tree.
+    key : bytes, str or path, optional
+        The key that all contributions are signed with, or the file that holds it. Others are refused.
 
     Returns
     -------
     estimator
         An ordinary fitted model: `predict`, `save`, `freeze()`, or `unlearn` the rows of a client.
     """
-    return merge_all(_read(contributions), fan_in=fan_in)
+    return merge_all(_read(contributions, key_bytes(key)), fan_in=fan_in)
 
 
-def _read(contributions: Iterable[bytes]) -> Iterator[Any]:
+def _read(contributions: Iterable[bytes], key: bytes | None) -> Iterator[Any]:
     for number, letter in enumerate(contributions):
         try:
-            yield from_bytes(letter)
+            yield from_bytes(letter, key=key)
         except CheckpointError as error:
             raise CheckpointError(f"combine: contribution {number}: {error}") from None
 

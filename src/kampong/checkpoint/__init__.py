@@ -5,7 +5,8 @@ registered classes. An estimator inherits from `Savable` and has two methods tha
 """
 
 from kampong.checkpoint.contents import Contents
-from kampong.checkpoint.file import CheckpointError, read, write
+from kampong.checkpoint.errors import CheckpointError
+from kampong.checkpoint.file import read, write
 from kampong.checkpoint.lock import LockedError, held
 from kampong.checkpoint.models import Savable, from_bytes, load, pack, savable, save, to_bytes, unpack
 

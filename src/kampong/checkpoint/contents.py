@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from kampong.checkpoint.file import CheckpointError
+from kampong.checkpoint.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

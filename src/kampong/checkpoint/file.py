@@ -4,10 +4,10 @@ The file is a frame of 64 bytes and a safetensors document: what follows the fra
 
     bytes 0–7    the magic number
     bytes 8–11   the format, a little-endian integer
-    bytes 12–15  zero
+    bytes 12–15  0, or 1 for a signed file
     bytes 16–23  the length of the document, a little-endian integer
-    bytes 24–31  zero
-    bytes 32–63  the SHA-256 digest of bytes 0–31 and of the document
+    bytes 24–31  zero, or the fingerprint of the key
+    bytes 32–63  the SHA-256 digest of bytes 0–31 and of the document, or their HMAC-SHA256 with the key
 
 The frame stays the same in future formats, so a damaged file can be told from one of another version. The document is
 read here and not by the safetensors library, which accepts a name twice and holds the file in memory a second time.
@@ -15,15 +15,12 @@ read here and not by the safetensors library, which accepts a name twice and hol
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import hashlib
+import hmac
 import io
 import json
 import math
 import os
-import re
-import secrets
 import stat
 import struct
 from pathlib import Path
@@ -31,13 +28,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from kampong.checkpoint.errors import CheckpointError
+from kampong.checkpoint.replacing import replacing
+from kampong.checkpoint.signing import digest_of, fingerprint, key_bytes
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from io import BufferedReader, BufferedWriter
+    from collections.abc import Mapping
+    from io import BufferedReader
+
+    from kampong.checkpoint.signing import Digest, Key
 
 MAGIC = b"\x89KAMPONG"
 FORMAT = 1
 FRAME = struct.Struct("<8sIIQQ32s")
+START = 32
+"""The bytes of the frame before the digest."""
+
+PLAIN, SIGNED = 0, 1
 
 LARGEST_FILE = 2**36
 """Larger files are refused: 64 GiB, many times the widest scatter."""
@@ -71,26 +78,12 @@ NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 RESTORE = "Restore a copy of the file, or start again without it."
 
 
-class CheckpointError(ValueError):
-    """A file or model cannot be saved or loaded; the message names it and says what to do.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from kampong import CheckpointError, load
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     try:
-    ...         load(file.name)
-    ...     except CheckpointError as error:
-    ...         "this is not a checkpoint of kampong" in str(error)
-    True
-    """
-
-
 # Writing.
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None
+) -> None:
     """Write arrays and facts to a file, so that a crash at any time leaves the old file or the new one.
 
     The bytes go to a temporary file in the same folder, which is flushed to the disk and then takes the name; the
@@ -104,11 +97,13 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts:
         Arrays of booleans, integers or floats, of any shape.
     facts : mapping of str to JSON
         Whatever JSON can hold, all numbers finite.
+    key : bytes, str or path, optional
+        The key that signs the file, or the file that holds it.
     """
     target = Path(os.path.realpath(path))
-    pieces = _pieces(path, arrays, facts)
+    pieces = _pieces(path, arrays, facts, key)
     try:
-        with _replacing(target) as file:
+        with replacing(target) as file:
             for piece in pieces:
                 file.write(piece)
     except OSError as error:
@@ -119,7 +114,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts:
         ) from error
 
 
-def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None) -> bytes:
     """Return the bytes of the file that `write` would write.
 
     Parameters
@@ -128,17 +123,22 @@ def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
         Arrays of booleans, integers or floats, of any shape.
     facts : mapping of str to JSON
         Whatever JSON can hold, all numbers finite.
+    key : bytes, str or path, optional
+        The key that signs them, or the file that holds it.
 
     Returns
     -------
     bytes
         What `decode` takes; equal content gives equal bytes.
     """
-    return b"".join(_pieces(IN_MEMORY, arrays, facts))
+    return b"".join(_pieces(IN_MEMORY, arrays, facts, key))
 
 
-def _pieces(path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> list[bytes | memoryview]:
+def _pieces(
+    path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], key: Key
+) -> list[bytes | memoryview]:
     """Return what a file consists of: its frame, its header, and every array."""
+    secret = key_bytes(key)
     ready = {name: _plain_array(path, name, array) for name, array in arrays.items()}
     order = sorted(ready, key=lambda name: (-ready[name].dtype.itemsize, name))
     columnwise = [name for name in sorted(ready) if np.asarray(arrays[name]).flags.fnc]
@@ -147,15 +147,12 @@ def _pieces(path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any
     if length + FRAME.size > LARGEST_FILE:
         raise CheckpointError(f"{path}: a checkpoint of {length} bytes is past the limit of {LARGEST_FILE} bytes.")
     document: list[bytes | memoryview] = [header, *(_bytes(ready[name]) for name in order)]
-    digest = hashlib.sha256(_frame(length, b""))
+    kind, mark = (PLAIN, 0) if secret is None else (SIGNED, fingerprint(secret))
+    start = FRAME.pack(MAGIC, FORMAT, kind, length, mark, b"")[:START]
+    digest = digest_of(secret, start)
     for piece in document:
         digest.update(piece)
-    return [_frame(length, digest.digest()), *document]
-
-
-def _frame(length: int, digest: bytes) -> bytes:
-    frame = FRAME.pack(MAGIC, FORMAT, 0, length, 0, digest)
-    return frame if digest else frame[:32]
+    return [start + digest.digest(), *document]
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -218,103 +215,19 @@ def _plain_facts(path: Any, value: Any, where: str, depth: int = 0) -> Any:
     )
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a small file so that a crash at any time leaves the old one or the new one.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; an existing one is replaced.
-    data : bytes
-        What it holds.
-    """
-    with _replacing(Path(path)) as file:
-        file.write(data)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BufferedWriter]:
-    """Open a temporary file that replaces the target at the end, or is removed on any error."""
-    _sweep(target)
-    temporary = target.with_name(f"{stem_of(target)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            _keep_permissions(target, descriptor)
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    try:
-        _flush_folder(target.parent)
-    except OSError as error:
-        raise CheckpointError(
-            f"{target}: the checkpoint is written, but its folder could not be flushed to the disk "
-            f"({error.strerror or error}): a power cut may bring the previous one back. Save again."
-        ) from error
-
-
-def _keep_permissions(target: Path, descriptor: int) -> None:
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(old.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
-    if os.name == "posix":
-        new = os.fstat(descriptor)
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, old.st_uid, old.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-
-
-def _flush_folder(folder: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def stem_of(target: Path) -> str:
-    """Return the start of the names of temporary files; a file name has 255 bytes at most."""
-    return f".kampong-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
-
-
-def _sweep(target: Path) -> None:
-    """Remove temporary files of this target that killed processes left behind."""
-    if os.name != "posix":
-        return
-    pattern = re.compile(re.escape(stem_of(target)) + r"([0-9]{1,9})-[0-9a-f]{8}\.tmp")
-    found: list[tuple[Path, re.Match[str]]] = []
-    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
-        found = [(Path(entry.path), match) for entry in entries if (match := pattern.fullmatch(entry.name))]
-    for path, match in found:
-        try:
-            os.kill(int(match[1]), 0)
-        except ProcessLookupError:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        except OSError:
-            continue
-
-
 # Reading.
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read(path: str | os.PathLike[str], *, key: Key = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and facts of a file that `write` has written, every byte of it verified.
 
     Parameters
     ----------
     path : str or path
         The file.
+    key : bytes, str or path, optional
+        The key that the file was signed with, or the file that holds it. A signed file is refused without its key,
+        and with a key a file is refused that is not signed with it.
 
     Returns
     -------
@@ -323,6 +236,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     facts : dict of str to JSON
         As they were written.
     """
+    secret = key_bytes(key)
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)
@@ -330,7 +244,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise CheckpointError(f"{path}: this is not a regular file. Name a checkpoint file.")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return _Reader(str(path), file, os.fstat(descriptor).st_size).contents()
+                return _Reader(str(path), file, os.fstat(descriptor).st_size, secret).contents()
         finally:
             os.close(descriptor)
     except FileNotFoundError:
@@ -341,13 +255,15 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         ) from error
 
 
-def decode(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def decode(data: bytes, *, key: Key = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and facts in bytes that `encode` has made, verified as those of a file.
 
     Parameters
     ----------
     data : bytes
         The bytes.
+    key : bytes, str or path, optional
+        The key that they were signed with, or the file that holds it.
 
     Returns
     -------
@@ -358,17 +274,18 @@ def decode(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"{IN_MEMORY}: got a {type(data).__name__}. Give the bytes that `to_bytes` has returned.")
-    return _Reader(IN_MEMORY, io.BytesIO(data), memoryview(data).nbytes).contents()
+    return _Reader(IN_MEMORY, io.BytesIO(data), memoryview(data).nbytes, key_bytes(key)).contents()
 
 
 class _Reader:
     """An open file of known size, and what is known of it so far."""
 
-    def __init__(self, path: str, file: BufferedReader | io.BytesIO, size: int) -> None:
-        self.path, self.file, self.size = path, file, size
+    def __init__(self, path: str, file: BufferedReader | io.BytesIO, size: int, key: bytes | None) -> None:
+        self.path, self.file, self.size, self.key = path, file, size, key
+        self.again: Digest | None = None
 
     def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        length = self._check_frame()
+        length, expected = self._check_frame()
         size = int.from_bytes(self._take(8), "little")
         if size > min(LARGEST_HEADER, length - 8):
             self._refuse(f"its header claims {size} bytes")
@@ -380,14 +297,16 @@ class _Reader:
         if set(inner) != {"facts", "columnwise"} or not isinstance(inner["facts"], dict):
             self._refuse("its header holds no facts")
         arrays = self._arrays(header, length - 8 - size)
+        if self.again is not None and not hmac.compare_digest(self.again.digest(), expected):
+            self._refuse("it was changed while it was read")
         columnwise = inner["columnwise"]
         if not isinstance(columnwise, list) or any(type(name) is not str or name not in arrays for name in columnwise):
             self._refuse("it names arrays that it does not hold")
         arrays.update({name: np.asfortranarray(arrays[name]) for name in columnwise})
         return arrays, inner["facts"]
 
-    def _check_frame(self) -> int:
-        """Return the length of the document, once the digest of the whole file is right."""
+    def _check_frame(self) -> tuple[int, bytes]:
+        """Return the length of the document and the digest of the whole file, once it is right."""
         size = self.size
         frame = self.file.read(FRAME.size)
         if frame[:8] != MAGIC:
@@ -397,25 +316,49 @@ class _Reader:
             )
         if len(frame) < FRAME.size:
             self._refuse(f"it ends after {size} bytes")
-        _, version, first, length, second, expected = FRAME.unpack(frame)
+        _, version, kind, length, mark, expected = FRAME.unpack(frame)
         if size > LARGEST_FILE:
             self._refuse(f"it has {size} bytes, past the limit of {LARGEST_FILE}")
         if size != FRAME.size + length:
             self._refuse(f"it has {size} bytes, and its frame says {FRAME.size + length}")
-        digest = hashlib.sha256(frame[:32])
+        self._check_key(kind, mark)
+        digest = digest_of(self.key, frame[:START])
         while block := self.file.read(BLOCK):
             digest.update(block)
-        if digest.digest() != expected:
-            self._refuse("its digest is wrong")
+        if not hmac.compare_digest(digest.digest(), expected):
+            self._refuse(f"its {'digest' if self.key is None else 'signature'} is wrong")
         if version > FORMAT:
             raise CheckpointError(
                 f"{self.path}: this checkpoint has format {version}, and this kampong reads formats up to {FORMAT}. "
                 "Install a newer kampong to load it."
             )
-        if version < 1 or first or second or length < 8:
+        if version < 1 or (self.key is None and (kind or mark)) or length < 8:
             self._refuse("its frame is not one that kampong writes")
         self.file.seek(FRAME.size)
-        return int(length)
+        if self.key is not None:  # what is used must be what was signed, also where someone writes to the file
+            self.again = digest_of(self.key, frame[:START])
+        return int(length), expected
+
+    def _check_key(self, kind: int, mark: int) -> None:
+        """Refuse a signed file without its key, and with a key what is not signed with it."""
+        signed = kind == SIGNED and mark != 0
+        if signed and self.key is None:
+            raise CheckpointError(
+                f"{self.path}: this checkpoint is signed, with the key of fingerprint {mark:016x}. It is opened with "
+                "that key alone: key= in Python, --key FILE on the command line."
+            )
+        if self.key is None:
+            return
+        if not signed:
+            raise CheckpointError(
+                f"{self.path}: this checkpoint is not signed, and a key was given, so anyone may have written it. Get "
+                "the signed file. If you trust this one, open it without the key."
+            )
+        if mark != fingerprint(self.key):
+            raise CheckpointError(
+                f"{self.path}: this checkpoint is signed with another key, of fingerprint {mark:016x}; the key that "
+                f"was given has {fingerprint(self.key):016x}. Give the key that it was signed with."
+            )
 
     def _arrays(self, header: dict[str, Any], length: int) -> dict[str, np.ndarray]:
         """Read all arrays, one behind the other; offsets that leave a gap or overlap are refused first."""
@@ -437,6 +380,8 @@ class _Reader:
             view = _bytes(array)
             if self.file.readinto(view) != len(view):
                 self._refuse("it became shorter while it was read")
+            if self.again is not None:
+                self.again.update(view)
             if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
                 self._refuse(f"the array {name!r} holds booleans other than 0 and 1")
             arrays[name] = array
@@ -485,6 +430,8 @@ class _Reader:
         found = self.file.read(count)
         if len(found) < count:
             self._refuse("it became shorter while it was read")
+        if self.again is not None:
+            self.again.update(found)
         return found
 
     def _refuse(self, reason: str) -> NoReturn:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kampong.checkpoint.file import CheckpointError, stem_of
+from kampong.checkpoint.errors import CheckpointError
+from kampong.checkpoint.replacing import stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

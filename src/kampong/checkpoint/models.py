@@ -14,11 +14,14 @@ import sklearn
 
 from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
-from kampong.checkpoint.file import IN_MEMORY, RESTORE, CheckpointError, decode, encode, read, write
+from kampong.checkpoint.errors import CheckpointError
+from kampong.checkpoint.file import IN_MEMORY, RESTORE, decode, encode, read, write
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+
+    from kampong.checkpoint.signing import Key
 
 Kind = TypeVar("Kind", bound="type[Any]")
 
@@ -49,7 +52,7 @@ def savable(kind: Kind) -> Kind:
 class Savable:
     """Gives an estimator `save`; the estimator writes its state in `_to_state` and reads it in `_from_state`."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.
 
         No pickle: arrays and plain values under a digest, written whole or not at all. The parameters, what was learnt,
@@ -59,10 +62,12 @@ class Savable:
         ----------
         path : str or path
             The file; an existing one is replaced.
+        key : bytes, str or path, optional
+            The key that signs the file, or the file that holds it. `kampong.load` then wants the same key.
         """
-        save(self, path)
+        save(self, path, key=key)
 
-    def to_bytes(self, *, solve: bool = True) -> bytes:
+    def to_bytes(self, *, solve: bool = True, key: Key = None) -> bytes:
         """Return this model, fitted or not, as bytes that `kampong.from_bytes` gives back bit for bit.
 
         They are the content of the file that `save` writes: arrays and plain values under a digest, no pickle.
@@ -71,13 +76,15 @@ class Savable:
         ----------
         solve : bool
             Whether to solve first, so that the model read back answers at once. False is for what is merged next.
+        key : bytes, str or path, optional
+            The key that signs the bytes, or the file that holds it. `kampong.from_bytes` then wants the same key.
 
         Returns
         -------
         bytes
             Equal models give equal bytes.
         """
-        return to_bytes(self, solve=solve)
+        return to_bytes(self, solve=solve, key=key)
 
     def _before_save(self) -> None:
         """Compute what is needed for the first answer, so that a loaded model need not."""
@@ -91,7 +98,7 @@ class Savable:
         raise NotImplementedError
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str], *, key: Key = None) -> None:
     """Save a model, fitted or not, to a file that `load` gives back bit for bit.
 
     Parameters
@@ -100,14 +107,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         Any estimator of this library.
     path : str or path
         The file; an existing one is replaced.
+    key : bytes, str or path, optional
+        The key that signs the file, or the file that holds it.
     """
     if isinstance(model, Savable):
         model._before_save()
     arrays, facts = pack(model)
-    write(path, arrays, facts)
+    write(path, arrays, facts, key=key)
 
 
-def to_bytes(model: Any, *, solve: bool = True) -> bytes:
+def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
     """Return a model, fitted or not, as the bytes of the file that `save` would write.
 
     Parameters
@@ -116,6 +125,8 @@ def to_bytes(model: Any, *, solve: bool = True) -> bytes:
         Any estimator of this library.
     solve : bool
         Whether to solve first, so that the model read back answers at once.
+    key : bytes, str or path, optional
+        The key that signs the bytes, or the file that holds it.
 
     Returns
     -------
@@ -124,16 +135,19 @@ def to_bytes(model: Any, *, solve: bool = True) -> bytes:
     """
     if solve and isinstance(model, Savable):
         model._before_save()
-    return encode(*pack(model))
+    return encode(*pack(model), key=key)
 
 
-def from_bytes(data: bytes) -> Any:
+def from_bytes(data: bytes, *, key: Key = None) -> Any:
     """Return the model in bytes that `to_bytes` has made; nothing in them is run, and every byte is verified.
 
     Parameters
     ----------
     data : bytes
         What `model.to_bytes()` has returned, or the content of a file that `model.save` has written.
+    key : bytes, str or path, optional
+        The key that they were signed with, or the file that holds it. Signed bytes are refused without their key, and
+        with a key all others are refused.
 
     Returns
     -------
@@ -149,20 +163,23 @@ def from_bytes(data: bytes) -> Any:
     >>> (kampong.from_bytes(model.to_bytes()).transform(X) == model.transform(X)).all()
     np.True_
     """
-    arrays, facts = decode(data)
+    arrays, facts = decode(data, key=key)
     try:
         return unpack(arrays, facts)
     except CheckpointError as error:
         raise CheckpointError(f"{IN_MEMORY}: {error}") from None
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, key: Key = None) -> Any:
     """Return the model that a file holds; nothing in the file is run, and every byte is verified.
 
     Parameters
     ----------
     path : str or path
         A file that `save`, or a stream, has written.
+    key : bytes, str or path, optional
+        The key that the file was signed with, or the file that holds it. A signed file is refused without its key, and
+        with a key all other files are refused.
 
     Returns
     -------
@@ -184,7 +201,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> (loaded.transform(X) == model.transform(X)).all()
     np.True_
     """
-    arrays, facts = read(path)
+    arrays, facts = read(path, key=key)
     try:
         return unpack(arrays, facts)
     except CheckpointError as error:

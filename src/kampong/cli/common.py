@@ -14,8 +14,8 @@ from typer.core import TyperGroup
 
 EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
     "Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a "
-    "record is bad under --strict; 4 the model file is damaged or belongs to another run; 5 an output cannot be "
-    "written; 130 and 143 stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed."
+    "record is bad under --strict; 4 the model file is damaged, is signed with another key, or belongs to another run; 5 "
+    "an output cannot be written; 130 and 143 stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read our output has closed."
 )
 
 FEW = 0.03
@@ -78,6 +78,16 @@ Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad re
 Out = Annotated[
     str,
     typer.Option("--out", "-o", help="Where rows go: a .csv or .jsonl file, or - for stdout.", rich_help_panel=RESULTS),
+]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        help="The file of the key that signs the model; `kampong key FILE` makes one.",
+        envvar="KAMPONG_KEY",
+        show_default=False,
+        rich_help_panel=MODEL,
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=RESULTS)]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=RESULTS)]

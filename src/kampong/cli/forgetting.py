@@ -12,6 +12,7 @@ from kampong.cli.common import (
     Format,
     Header,
     Json,
+    KeyFile,
     MaxFeatures,
     MaxRecord,
     ModelFile,
@@ -38,6 +39,7 @@ def unlearn(
     max_features: MaxFeatures = 0,
     zero_based: ZeroBased = False,
     max_record_bytes: MaxRecord = 8 * 2**20,
+    key: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -49,7 +51,7 @@ def unlearn(
     from kampong.streaming.sources import Source
 
     layout = apply_layout(None, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    found, done = take_out(Source(source[0], layout, more=tuple(source[1:])), model, receipt)
+    found, done = take_out(Source(source[0], layout, more=tuple(source[1:])), model, receipt, key=key)
     if as_json:
         print(found.to_json(), end="")
     gone = f"; gone are the classes {', '.join(map(str, found.classes_gone))}" if found.classes_gone else ""

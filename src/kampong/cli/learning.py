@@ -19,6 +19,7 @@ from kampong.cli.common import (
     Format,
     Header,
     Json,
+    KeyFile,
     Letters,
     MaxFeatures,
     MaxRecord,
@@ -163,6 +164,7 @@ def learn(
     seed: Annotated[
         int, typer.Option(help="Seed of the sample of rows that wide streams keep.", rich_help_panel=MODEL)
     ] = 0,
+    key: KeyFile = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -175,7 +177,7 @@ def learn(
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.schema import Layout
     from kampong.streaming.sources import Source
-    from kampong.streaming.targets import check_targets
+    from kampong.streaming.targets import check_targets, key_file
 
     model_of_options = estimator(method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a)
     layout = Layout(
@@ -197,7 +199,7 @@ def learn(
     labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]))
     letters = dead_letters or f"{model}.dead.jsonl"
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
-    check_targets(labelled.inputs(), targets, labelled.endings())
+    check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
     stop, received = stop_on_signals()
     page = _live_page(serve, host, port, token, quiet)
     watchers = _watchers(quiet or as_json, page)
@@ -223,6 +225,7 @@ def learn(
         checkpoint_every=checkpoint_every,
         watch=watch,
         stop=stop,
+        key=key,
     )
     if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
         watchers[0].write(run)

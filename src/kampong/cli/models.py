@@ -1,4 +1,4 @@
-"""`kampong inspect`, `merge`, `score` and `report`: model files looked at, put together, judged and drawn."""
+"""`kampong inspect`, `merge`, `score`, `report` and `key`: model files shown, merged, judged, drawn and signed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kampong.cli.common import (
     Format,
     Header,
     Json,
+    KeyFile,
     MaxFeatures,
     ModelFile,
     Quiet,
@@ -28,12 +29,14 @@ from kampong.cli.common import (
     epilog="Examples:\n\n  kampong inspect flowers.kampong\n\n  kampong inspect flowers.kampong --json | jq .classes"
 )
 def inspect(
-    model: Annotated[str, typer.Argument(help="The model file.", show_default=False)], as_json: Json = False
+    model: Annotated[str, typer.Argument(help="The model file.", show_default=False)],
+    key: KeyFile = None,
+    as_json: Json = False,
 ) -> None:
     """Show what a model file holds: classes, counts, eigenvalues, solver, where it came from."""
     from kampong.streaming.inspection import describe, show
 
-    facts = describe(model)
+    facts = describe(model, key=key)
     if as_json:
         print(json.dumps(facts, ensure_ascii=False))
     else:
@@ -44,6 +47,7 @@ def inspect(
 def merge(
     models: Annotated[list[str], typer.Argument(help="Two model files or more.", show_default=False)],
     out: Annotated[str, typer.Option("--out", "-o", help="The model file to write.", show_default=False)],
+    key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Merge models of several streams into one, as if it had learnt all of them."""
@@ -52,7 +56,7 @@ def merge(
 
     if len(models) < 2:
         raise UsageError("merge needs two model files or more.")
-    merged = merge_files(models, out)
+    merged = merge_files(models, out, key=key)
     say(quiet, f"{out}: {merged.n_samples_seen_:,} rows, {len(merged.classes_)} classes.")
 
 
@@ -65,6 +69,7 @@ def score(
     delimiter: Delimiter = "",
     max_features: MaxFeatures = 0,
     zero_based: ZeroBased = False,
+    key: KeyFile = None,
     as_json: Json = False,
 ) -> None:
     """Compare what a model predicts with the labels of a source: accuracy, F1, balanced accuracy, kappa, confusion."""
@@ -83,7 +88,7 @@ def score(
         zero_based=zero_based,
     )
     stop, received = stop_on_signals()
-    found = judge(Source(source[0], checked(layout), more=tuple(source[1:])), model, stop=stop)
+    found = judge(Source(source[0], checked(layout), more=tuple(source[1:])), model, stop=stop, key=key)
     if as_json:
         classes, table = found.confusion()
         facts = {"rows": found.rows, "dead": found.dead, **found.measures(), "classes": classes}
@@ -98,17 +103,18 @@ def score(
 def report(
     model: Annotated[str, typer.Argument(help="The model file, also of a run that goes on.", show_default=False)],
     out: Annotated[str, typer.Option("--out", "-o", help="The HTML file.", show_default="MODEL.html")] = "",
+    key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a model file: the course of its stream so far, in one HTML file."""
     from kampong.report.page import write_report
     from kampong.streaming.errors import OutputError, UsageError
     from kampong.streaming.state import read_model
-    from kampong.streaming.targets import check_targets
+    from kampong.streaming.targets import check_targets, key_file
 
     path = out or f"{model}.html"
-    check_targets({"the model": [model]}, {"--out": path}, ())
-    learnt, state, _ = read_model(model)
+    check_targets({"the model": [model], **key_file(key)}, {"--out": path}, ())
+    learnt, state, _ = read_model(model, key=key)
     if state is None or state.course is None:
         raise UsageError(
             f"{model}: it holds no course of a stream (saved from Python, or merged), so there is no report."
@@ -121,3 +127,15 @@ def report(
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}. Choose another place with --out.") from None
     say(quiet, f"{path}: the report of {counters.rows:,} rows.")
+
+
+@app.command(epilog="Examples:\n\n  kampong key ours.key\n\n  kampong learn a.csv -l kind -m a.kampong --key ours.key")
+def key(
+    file: Annotated[str, typer.Argument(help="The file to write; an existing one stays.", show_default=False)],
+    quiet: Quiet = False,
+) -> None:
+    """Make a key that signs model files: with --key, a command opens only models that are signed with it."""
+    from kampong.checkpoint.signing import make_key
+
+    mark = make_key(file)
+    say(quiet, f"{file}: a new key, of fingerprint {mark}. Who has it can sign models: keep it secret.")

@@ -12,6 +12,7 @@ from kampong.cli.common import (
     Drop,
     Format,
     Header,
+    KeyFile,
     MaxFeatures,
     MaxRecord,
     ModelFile,
@@ -55,11 +56,12 @@ def predict(
     max_record_bytes: MaxRecord = 8 * 2**20,
     dead_letters: Annotated[str, typer.Option(help="Where bad records go.")] = "",
     strict: Strict = False,
+    key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities)
+    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key)
 
 
 @app.command(
@@ -81,11 +83,12 @@ def project(
     max_record_bytes: MaxRecord = 8 * 2**20,
     dead_letters: Annotated[str, typer.Option(help="Where bad records go.")] = "",
     strict: Strict = False,
+    key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Project the records of a source on the directions of a model."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("project", source, model, out, layout, dead_letters, strict, quiet, "")
+    _apply("project", source, model, out, layout, dead_letters, strict, quiet, "", key)
 
 
 def apply_layout(
@@ -127,6 +130,7 @@ def _apply(
     strict: bool,
     quiet: bool,
     probabilities: str,
+    key: str | None,
 ) -> None:
     from kampong.streaming.apply import apply
     from kampong.streaming.sources import Source
@@ -141,6 +145,7 @@ def _apply(
         strict=strict,
         probabilities=probabilities,
         stop=stop,
+        key=key,
     )
     tell_dead(quiet, done.dead, done.records, dead_letters)
     if 0 < done.dead <= FEW * done.records:

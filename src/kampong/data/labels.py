@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong.checkpoint.contents import to_lines
-from kampong.checkpoint.file import CheckpointError
+from kampong.checkpoint.errors import CheckpointError
 from kampong.data.gate import admit
 
 if TYPE_CHECKING:

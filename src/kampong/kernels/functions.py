@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._runtime.compute import csr_times_block, one_blas_thread, run, split
-from kampong.checkpoint.file import CheckpointError
+from kampong.checkpoint.errors import CheckpointError
 from kampong.data.rows import LARGEST_ENTRY, check_number, refuse_vanishing
 
 if TYPE_CHECKING:

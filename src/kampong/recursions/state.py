@@ -166,6 +166,9 @@ class RecursionState:
         result.snapshot = Snapshot.from_state(contents.part("snapshot"), p, n_features)
         contents.finish()
         taken, first, edge = result.n_samples, result.snapshot.n_samples, result.snapshot.next_edge
+        weight, known = float(result._totals[0]), float(counts[:n_classes].sum())
+        same = abs(known - weight) <= 1e-6 * weight  # both are sums of the same numbers, in another order
+        contents.require(same, f"counts are {known:g} in all, and the rows weigh {weight:g}")
         contents.require(first <= taken < edge, f"{taken} rows were taken, but a snapshot of {first} is due at {edge}")
         return result
 

@@ -14,13 +14,14 @@ from kampong.streaming.errors import RecordError, SourceError, StreamError, Usag
 from kampong.streaming.outputs import Output
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import read_model
-from kampong.streaming.targets import check_targets
+from kampong.streaming.targets import check_targets, key_file
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from kampong.checkpoint.signing import Key
     from kampong.streaming.memory import Memory
     from kampong.streaming.sources import Source, Stream
 
@@ -47,6 +48,7 @@ def apply(
     probabilities: bool | str = False,
     watch: Callable[[Applied], None] | None = None,
     stop: threading.Event | None = None,
+    key: Key = None,
 ) -> Applied:
     """Write the coordinates or the predicted classes of the records of a source.
 
@@ -70,6 +72,8 @@ def apply(
         Called after each batch.
     stop : threading.Event, optional
         Set it to stop after the current batch.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
@@ -78,9 +82,9 @@ def apply(
     """
     if probabilities not in (False, True, "", "best", "all"):
         raise UsageError(f"--probabilities is best, for the predicted class, or all; got {probabilities!r}.")
-    inputs = {**source.inputs(), "the model": [model_file]}
+    inputs = {**source.inputs(), "the model": [model_file], **key_file(key)}
     check_targets(inputs, {"--out": out, "--dead-letters": dead_letters}, source.endings())
-    model, state, _ = read_model(model_file)
+    model, state, _ = read_model(model_file, key=key)
     if not is_fitted(model):
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")
     if not hasattr(model, "transform" if what == "project" else "predict"):

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong.checkpoint import write
-from kampong.checkpoint.file import write_bytes
+from kampong.checkpoint.replacing import write_bytes
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import ColumnError, OutputError, RecordError, SourceError, StreamError
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import read_model, with_stream
-from kampong.streaming.targets import check_targets
+from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
+    from kampong.checkpoint.signing import Key
     from kampong.streaming.sources import Source
     from kampong.streaming.state import StreamState
 
@@ -25,7 +26,7 @@ HISTORY = (
 )
 
 
-def unlearn(source: Source, model_file: str, receipt_file: str) -> tuple[Receipt, bool]:
+def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = None) -> tuple[Receipt, bool]:
     """Take the records of a source out of a model file; all of them, or none.
 
     The receipt is written first and names both states, then the model is replaced. After a kill between the two the
@@ -39,6 +40,8 @@ def unlearn(source: Source, model_file: str, receipt_file: str) -> tuple[Receipt
         A model that a stream has written.
     receipt_file : str
         Where the receipt goes.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
@@ -47,8 +50,9 @@ def unlearn(source: Source, model_file: str, receipt_file: str) -> tuple[Receipt
     done : bool
         False where the receipt shows that an earlier run had taken them out.
     """
-    check_targets({**source.inputs(), "the model": [model_file]}, {"--receipt": receipt_file}, source.endings())
-    model, state, _ = read_model(model_file)
+    inputs = {**source.inputs(), "the model": [model_file], **key_file(key)}
+    check_targets(inputs, {"--receipt": receipt_file}, source.endings())
+    model, state, _ = read_model(model_file, key=key)
     if state is None:
         raise StreamError(f"{model_file}: no stream has learnt this model, so it does not know which column is what.")
     if not is_fitted(model) or not hasattr(model, "unlearn"):
@@ -73,7 +77,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str) -> tuple[Receipt
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
         state.course.predictor = None  # it still knows the rows
-    write(model_file, *with_stream(model, state))
+    write(model_file, *with_stream(model, state), key=key)
     return receipt, True
 
 

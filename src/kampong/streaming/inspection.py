@@ -13,33 +13,36 @@ from kampong.checkpoint import pack, write
 from kampong.streaming.errors import StreamError
 from kampong.streaming.prediction import is_fitted
 from kampong.streaming.state import Counters, StreamState, read_model, with_stream
-from kampong.streaming.targets import check_targets
+from kampong.streaming.targets import check_targets, key_file
 from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from kampong.checkpoint.signing import Key
     from kampong.streaming.memory import Memory
     from kampong.streaming.schema import Schema
 
 SHOWN = 24
 
 
-def describe(model_file: str) -> dict[str, Any]:
+def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
     """Return what a model file holds, as plain values.
 
     Parameters
     ----------
     model_file : str
         The file.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
     dict
         Class, parameters, versions, classes with their weights, eigenvalues, solver, and the state of the stream.
     """
-    model, state, facts = read_model(model_file)
+    model, state, facts = read_model(model_file, key=key)
     found: dict[str, Any] = {
         "model": facts["model"]["class"],
         "parameters": facts["model"]["parameters"],
@@ -156,7 +159,7 @@ def _series(name: str, what: str, values: dict[Any, float]) -> Any:
     return table
 
 
-def merge_files(models: Sequence[str], out: str) -> Any:
+def merge_files(models: Sequence[str], out: str, *, key: Key = None) -> Any:
     """Merge models into one file.
 
     Parameters
@@ -165,14 +168,16 @@ def merge_files(models: Sequence[str], out: str) -> Any:
         The files.
     out : str
         The file to write.
+    key : bytes, str or path, optional
+        The key of all files, or the file that holds it, where model files are signed.
 
     Returns
     -------
     estimator
         The merged model.
     """
-    check_targets({"one of the models": models}, {"--out": out})
-    loaded = [read_model(name) for name in models]
+    check_targets({"one of the models": models, **key_file(key)}, {"--out": out})
+    loaded = [read_model(name, key=key) for name in models]
     states = [state for _, state, _ in loaded if state is not None]
     first = loaded[0][1]
     for name, (_, state, _) in zip(models, loaded, strict=True):
@@ -184,11 +189,12 @@ def merge_files(models: Sequence[str], out: str) -> Any:
     except (TypeError, ValueError) as error:
         raise StreamError(f"{', '.join(models)}: {error}") from None
     if first is None or memory is None:
-        write(out, *pack(merged))
+        write(out, *pack(merged), key=key)
         return merged
     totals = Counters(*(sum(getattr(one.counters, key) for one in states) for key in vars(first.counters)))
     sources = tuple(source for one in states for source in one.sources)
-    write(out, *with_stream(merged, StreamState(first.schema, totals, totals.rows > 0, memory, merged=sources)))
+    state = StreamState(first.schema, totals, totals.rows > 0, memory, merged=sources)
+    write(out, *with_stream(merged, state), key=key)
     return merged
 
 

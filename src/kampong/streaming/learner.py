@@ -12,6 +12,7 @@ import numpy as np
 
 from kampong._runtime.compute import one_blas_thread
 from kampong.checkpoint import Savable, held, pack, write
+from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history import History
@@ -34,13 +35,14 @@ from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
 from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
-from kampong.streaming.targets import check_targets
+from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
     from kampong._runtime.compute import Float, Rows
+    from kampong.checkpoint.signing import Key
     from kampong.streaming.records import Batch
     from kampong.streaming.schema import Schema
     from kampong.subspace.predictor import Predictor
@@ -111,6 +113,7 @@ def learn(
     checkpoint_every: float = 30.0,
     watch: Callable[[Run], None] | None = None,
     stop: threading.Event | None = None,
+    key: Key = None,
 ) -> Run:
     """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
 
@@ -143,6 +146,8 @@ def learn(
         Called with the run after each batch.
     stop : threading.Event, optional
         Set it to save and stop after the current batch.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
@@ -152,8 +157,9 @@ def learn(
     if isinstance(source, str):
         source = Source(source, Layout(label=label))
     letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
-    check_targets(source.inputs(), {"--model": model_file, "--out": out, "--dead-letters": letters}, source.endings())
-    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes)
+    targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
+    check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
+    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key))
     with held(model_file):
         return _run(learner, letters, checkpoint_every, watch, stop)
 
@@ -218,7 +224,9 @@ class _Learner:
         classes: tuple[Any, ...],
         strict: bool,
         max_classes: int,
+        key: bytes | None,
     ) -> None:
+        self.key = key
         self.source, self.model_file, self.out_path = source, model_file, out
         self.strict, self.max_classes = strict, max_classes
         self.classes = classes
@@ -361,7 +369,7 @@ class _Learner:
         """Save the run: outputs first, then the model file that says how long they are."""
         self.lengths = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
         if self.model_file:
-            write(self.model_file, *self._to_state())
+            write(self.model_file, *self._to_state(), key=self.key)
 
     def finish(self, stop: threading.Event | None) -> None:
         """Save, and say whether the source was read to its end."""
@@ -432,7 +440,7 @@ class _Learner:
 
     def _resume(self) -> None:
         """Take the state of a model file, if its run had the same options."""
-        model, state, facts = read_model(self.model_file)
+        model, state, facts = read_model(self.model_file, key=self.key)
         if state is None or state.course is None:
             raise ResumeError(
                 f"{self.model_file}: this model does not hold a run that can go on (it was saved from Python, or "

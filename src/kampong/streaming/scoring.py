@@ -18,6 +18,7 @@ from kampong.subspace.criteria import CriterionWarning
 if TYPE_CHECKING:
     import threading
 
+    from kampong.checkpoint.signing import Key
     from kampong.streaming.sources import Source
 
 
@@ -73,7 +74,7 @@ class Score:
         }
 
 
-def score(source: Source, model_file: str, *, stop: threading.Event | None = None) -> Score:
+def score(source: Source, model_file: str, *, stop: threading.Event | None = None, key: Key = None) -> Score:
     """Predict labelled records with a saved model, which learns nothing from them.
 
     Parameters
@@ -84,13 +85,15 @@ def score(source: Source, model_file: str, *, stop: threading.Event | None = Non
         A model that a stream has written.
     stop : threading.Event, optional
         Set it to stop after the current batch.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
     Score
         What was predicted of which class.
     """
-    model, state, _ = read_model(model_file)
+    model, state, _ = read_model(model_file, key=key)
     if not is_fitted(model) or not hasattr(model, "predict"):
         raise StreamError(f"{model_file}: a {type(model).__name__} that cannot predict has no score. Learn first.")
     if state is None:

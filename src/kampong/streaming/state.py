@@ -23,6 +23,7 @@ from kampong.streaming.schema import Layout, Schema, as_labels, is_whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kampong.checkpoint.signing import Key
     from kampong.subspace.predictor import Predictor
 
 VERSION = 3
@@ -277,13 +278,15 @@ def with_stream(model: Any, state: StreamState) -> tuple[dict[str, np.ndarray], 
     return arrays | {PREFIX + name: array for name, array in more.items()}, facts
 
 
-def read_model(path: str) -> tuple[Any, StreamState | None, dict[str, Any]]:
+def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, dict[str, Any]]:
     """Return the model of a file, the state of its stream where a stream left it, and the facts of the file.
 
     Parameters
     ----------
     path : str
         The file.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
 
     Returns
     -------
@@ -295,7 +298,7 @@ def read_model(path: str) -> tuple[Any, StreamState | None, dict[str, Any]]:
         Everything that the file says of the model.
     """
     try:
-        arrays, facts = read(path)
+        arrays, facts = read(path, key=key)
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}. Give a model that was learnt or saved.") from None
     try:

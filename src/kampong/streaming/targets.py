@@ -13,6 +13,8 @@ from kampong.streaming.errors import OutputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kampong.checkpoint.signing import Key
+
 STDIN, STDOUT = 0, 1
 
 
@@ -40,6 +42,11 @@ def check_targets(inputs: Mapping[str, Sequence[str]], targets: Mapping[str, str
     for option, path in written:
         if path != "-":
             _check_writable(option, Path(path))
+
+
+def key_file(key: Key) -> dict[str, list[str]]:
+    """Return the file of a key as an input, where the key is in a file."""
+    return {"the key": [os.fspath(key)]} if isinstance(key, str | os.PathLike) else {}
 
 
 def _same(path: str, at: int, other: str, other_at: int) -> bool:
