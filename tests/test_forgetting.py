@@ -78,7 +78,7 @@ def test_a_second_run_does_nothing_and_says_so(learnt, capfd):
 def test_killed_between_receipt_and_model_it_goes_on(learnt, capfd, monkeypatch):
     before, content = kampong.load(learnt / "model").state_digest(), (learnt / "model").read_bytes()
 
-    def killed(*_):
+    def killed(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

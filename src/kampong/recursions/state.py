@@ -11,6 +11,7 @@ import numpy as np
 from kampong._runtime.compute import blocks
 from kampong.recursions.snapshot import Snapshot, orthonormal
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
+from kampong.statistics.means import FURTHEST
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -168,6 +169,8 @@ class RecursionState:
         taken, first, edge = result.n_samples, result.snapshot.n_samples, result.snapshot.next_edge
         weight, known = float(result._totals[0]), float(counts[:n_classes].sum())
         same = abs(known - weight) <= 1e-6 * weight  # both are sums of the same numbers, in another order
+        squarable = np.abs(basis[p:]).max(axis=1, initial=0.0) <= FURTHEST * counts
+        contents.require(bool(squarable.all()), "basis holds class sums whose means cannot be squared")
         contents.require(same, f"counts are {known:g} in all, and the rows weigh {weight:g}")
         contents.require(first <= taken < edge, f"{taken} rows were taken, but a snapshot of {first} is due at {edge}")
         return result
