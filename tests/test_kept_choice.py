@@ -1,5 +1,7 @@
 """A predictor made again from later statistics with everything that was chosen kept: right, cheap and pure."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
@@ -140,11 +142,19 @@ def test_every_estimator_can(model):
 def test_a_wide_stream_too(monkeypatch):
     X, y = sparse_text(3000, 9000, 60, n_classes=5, random_state=0)
     model = FisherDiscriminant().partial_fit(X[:1000], y[:1000])
-    first = model.freeze()
+    first, states = model.freeze(), [copy.deepcopy(model._statistics)]
     model.partial_fit(X[1000:2000], y[1000:2000])
     forbid_the_choice(monkeypatch)
     kept = model.freeze(keep=first)
+    states.append(model._statistics)
     assert kept.n_steps == first.n_steps
+    usual = [type(one.criterion).usual(statistics) for one, statistics in zip((first, kept), states, strict=True)]
+    ratio = kept.criterion.value / first.criterion.value
+    np.testing.assert_allclose(ratio, usual[1] / usual[0])  # a ridge is chosen in units of tr S_w over the weight
+    assert 0.3 < ratio < 0.7
+    covariance = kept.components @ model._statistics.within_times(np.ascontiguousarray(kept.components.T))
+    lifted = covariance + kept.criterion.value * kept.components @ kept.components.T
+    np.testing.assert_allclose(lifted, np.eye(len(lifted)), atol=1e-8)
     right = [(one.answers(X[2000:])[1] == y[2000:]).mean() for one in (first, kept)]
     assert right[1] > right[0] + 0.02  # it has learnt from the rows since
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -58,15 +59,47 @@ def available_threads() -> int:
 
 
 def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
-    """Call `function(*a)` for every `a` in `arguments`, on as many threads as there are cores."""
-    threads = min(available_threads(), len(arguments))
-    if threads <= 1:
+    """Call `function(*a)` for every `a` in `arguments`, on as many threads as there are cores.
+
+    The calling thread takes part, and the others are kept from call to call: starting one costs more than a small
+    product. So nothing waits for a thread that is busy elsewhere, and a call inside a call is safe.
+    """
+    helpers = min(available_threads(), len(arguments)) - 1
+    if helpers <= 0:
         for argument in arguments:
             function(*argument)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(function, *argument) for argument in arguments]:
-            future.result()
+    waiting, errors = deque(enumerate(arguments)), list[tuple[int, BaseException]]()
+
+    def work() -> None:
+        while True:
+            try:
+                number, argument = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                function(*argument)
+            except BaseException as error:
+                errors.append((number, error))
+
+    pool = _pool()
+    helping = [pool.submit(work) for _ in range(helpers)]
+    work()
+    for helper in helping:
+        if not helper.cancel():
+            helper.result()
+    if errors:
+        raise min(errors, key=lambda one: one[0])[1]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads that help the calling ones; a forked process has none of them and starts its own."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="kampong")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager
@@ -191,6 +224,19 @@ def _finite(coordinates: Float) -> Float:
             "those that were learnt? Scale them alike, for instance with sklearn.preprocessing.StandardScaler."
         )
     return coordinates
+
+
+@compiled
+def transposed(matrix: Float) -> Float:
+    """Return the transpose of a matrix as a matrix of its own, a tile that stays in the cache at a time."""
+    rows, columns = matrix.shape
+    result, tile = np.empty((columns, rows), dtype=matrix.dtype), 32
+    for top in range(0, rows, tile):
+        for left in range(0, columns, tile):
+            for j in range(left, min(left + tile, columns)):
+                for i in range(top, min(top + tile, rows)):
+                    result[j, i] = matrix[i, j]
+    return result
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._runtime.compute import one_blas_thread
-from kampong.checkpoint import Savable, held, pack, write
+from kampong.checkpoint import held, pack, write
 from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
@@ -28,6 +28,7 @@ from kampong.streaming.prediction import (
     known_classes,
     learn_batch,
     renewed,
+    settle,
     together,
     watches,
 )
@@ -382,8 +383,8 @@ class _Learner:
             run.remark = SORTED
             if hasattr(run.model, "_keep_all"):
                 run.model._keep_all()
-        if run.counters.rows and isinstance(run.model, Savable):
-            run.model._before_save()  # a loaded model then answers at once
+        if run.counters.rows:
+            settle(run.model, run.predictor, run.counters.rows)
         self.save()
 
     def _is_sorted(self) -> bool:

@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kampong.checkpoint import Savable
 from kampong.statistics.drift import DriftingScatter
+from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
-    from kampong.streaming.schedule import Schedule
     from kampong.subspace.predictor import Predictor
 
 
@@ -167,6 +168,27 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
     keep = None if schedule.chooses(rows) else predictor
     found: Predictor | None = model._freeze_all(keep) if watches(model) else model.freeze(keep=keep)
     return found or predictor
+
+
+def settle(model: Any, predictor: Predictor | None, rows: int) -> None:
+    """Solve before the end of a run, so that a loaded model answers at once; a choice on enough rows is kept.
+
+    Parameters
+    ----------
+    model : estimator
+        The model of the stream.
+    predictor : Predictor or None
+        What predicted last.
+    rows : int
+        Rows learnt.
+    """
+    if predictor is not None and hasattr(model, "freeze") and Schedule.of(model).is_settled(rows):
+        try:
+            model._predictor = model.freeze(keep=predictor)
+        except ValueError:  # what cannot be solved says so when it is read
+            return
+    elif isinstance(model, Savable):
+        model._before_save()
 
 
 def watches(model: Any) -> bool:

@@ -2,8 +2,8 @@
 
 Choosing a parameter and a head costs a trial of many; solving with the choice kept costs one solve. So the choice is
 made when the rows have doubled (eightfold, once the sample that judges it is full), and the solve comes again after a
-fixed part of the rows so far. How small that part may be follows from the width alone: so solving stays a bounded share
-of the work, and no clock is read.
+fixed part of the rows so far. How small that part may be follows from the width and the number of classes: so solving
+stays a bounded share of the work, and no clock is read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from kampong.statistics.scatter import WIDEST
 if TYPE_CHECKING:
     import numpy as np
 
+FIRST = 2**4
+"""The row number of the first choice."""
+
 FULL = 2**14
 """Rows from which on the sample that judges a choice does not grow."""
+
+EARLY = 2**11
+"""Rows up to which a wide model is renewed more often: a solve costs little while the sample is small."""
 
 NARROW = 128
 """Up to this width a solve is quick enough to come after every row at first, and after every row of a new class."""
@@ -38,7 +44,7 @@ class Schedule:
     growth : int
         By what factor the rows grow from one choice to the next, until the sample is full.
     late : int
-        How many renewals come while the rows double once the sample is full; 0 for as many as before.
+        How many renewals come while the rows double once there are more than EARLY; 0 for as many as before.
     """
 
     least: int
@@ -53,9 +59,13 @@ class Schedule:
         width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
         width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
         late = 0
-        if width > WIDEST:  # a solve costs a few products of the sample with as many columns as there are classes
-            few = max(64 // power_of_two(max(len(model.classes_), 2)) * 2, 8)
-            least, parts, growth, late = 1024 // few, few, 2 if few > 8 else 4, 8
+        if width > WIDEST:
+            # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
+            # the parsing of its entries and one product. With 2 classes a solve costs a quarter of what all rows so far
+            # have cost, with 10 as much, with 50 three times as much.
+            classes = power_of_two(max(len(model.classes_), 2))
+            least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
+            growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
         elif width > NARROW:
             least, parts, growth = power_of_two(width // 8), 16, 2
         else:
@@ -66,7 +76,7 @@ class Schedule:
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""
-        parts = self.late if self.late and rows >= FULL else self.parts
+        parts = self.late if self.late and rows >= EARLY else self.parts
         pace = max(self.least, power_of_two(rows) // parts)
         return min(pace, self.most) if self.most else pace
 
@@ -77,11 +87,16 @@ class Schedule:
 
     def chooses(self, rows: int) -> bool:
         """Tell whether parameter and head are chosen anew at this row number."""
-        if rows < 16 or rows & (rows - 1):
+        if rows < FIRST or rows & (rows - 1):
             return False
-        doublings = rows.bit_length() - 1
-        step = 3 if rows > FULL else 1 if self.growth == 2 else 2
-        return (doublings - (FULL.bit_length() - 1)) % step == 0
+        step, since = self.growth.bit_length() - 1, FIRST.bit_length()
+        if rows > FULL and step < 3:
+            step, since = 3, FULL.bit_length()
+        return (rows.bit_length() - since) % step == 0
+
+    def is_settled(self, rows: int) -> bool:
+        """Tell whether, after so many rows, the last choice was made on enough of them to be kept at the end."""
+        return rows > (FULL if self.growth < 16 else FULL // 4)
 
     def piece(self, rows: int, labels: np.ndarray, known: set[Any]) -> int:
         """Return how many of the next rows are predicted together, before any of them is learnt.

@@ -402,8 +402,9 @@ class DiscriminantSubspace(
         ----------
         keep : Predictor, optional
             An earlier predictor of this model. Then nothing is chosen: the directions are solved again with its ridge
-            (or ε, a), and its kind of head is built again from the present statistics, with the weights, shrinkage,
-            penalty and calibration that were chosen for it. A logistic head keeps its weights and takes a few steps.
+            (or ε, a; past the width of a scatter the ridge keeps its ratio to tr S_w over the weight of the rows), and
+            its kind of head is built again from the present statistics, with the weights, shrinkage, penalty and
+            calibration that were chosen for it. A logistic head keeps its weights and takes a few steps.
             That costs a solve, no trial. The result follows from the statistics and `keep` alone, whatever was read
             before, and the model itself does not remember it.
 

@@ -170,6 +170,11 @@ class Criterion(ABC):
         return 1.0
 
     @classmethod
+    def again(cls, value: float, nodes: Float, statistics: ClassMeans) -> float:
+        """Return what a value, chosen among nodes for an earlier state of a stream, is for its present state."""
+        return value
+
+    @classmethod
     def coordinate(cls, values: Float) -> Float:
         """Return where values lie on the axis on which the curve of the choice is drawn: 0 has a place there too."""
         places: Float = np.arcsinh(100.0 * values)
@@ -410,6 +415,12 @@ class FisherCriterion(Criterion):
         """Return tr S_w over the weight of all rows; where S_w is zero, any ridge gives the same directions."""
         trace = statistics.within_trace
         return (trace if trace > 0 else float((statistics.between_factor() ** 2).sum())) / statistics.total
+
+    @classmethod
+    def again(cls, value: float, nodes: Float, statistics: ClassMeans) -> float:
+        """Return the same multiple of the usual ridge, which falls as rows come."""
+        now = cls.grid(statistics)
+        return value * float(now[0] / nodes[0]) if len(now) and len(nodes) and nodes[0] > 0 else value
 
     @classmethod
     def coordinate(cls, values: Float) -> Float:

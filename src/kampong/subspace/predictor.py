@@ -317,6 +317,8 @@ def make_predictor(
     choice, space, trial = _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
+    if keep is not None and choice is not None and space is not None:
+        value = kind.again(value, choice.values, statistics)
     criterion = kind.of(value)
     shift, weighed = None, statistics
     if recipe.priors is not None:
@@ -326,7 +328,9 @@ def make_predictor(
     if recipe.signs_by_means:
         found = _signed(found, statistics)
     mean = statistics.mean
-    inside = _inside(recipe, criterion, statistics, found.components, rows)
+    # A space in which something was chosen may lack the rows that judged.
+    known = found.within if weighed is statistics and not missing and (space is None or keep is not None) else None
+    inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
     tried = None
@@ -492,15 +496,20 @@ def _signed(found: Subspace, statistics: ClassMeans) -> Subspace:
     # the first one that is far: the farthest of two equal classes is a matter of rounding
     first = np.argmax(np.abs(means) > 0.5 * np.abs(means).max(axis=0), axis=0)
     signs = np.where(means[first, np.arange(len(first))] < 0, -1.0, 1.0)
-    return replace(found, components=found.components * signs[:, None])
+    return found.turned(signs)
 
 
 def _inside(
-    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, directions: Float, rows: RowsInHand | None
+    recipe: Recipe,
+    criterion: Criterion,
+    statistics: ClassMeans,
+    directions: Float,
+    rows: RowsInHand | None,
+    within: Float | None = None,
 ) -> Inside:
-    """Return what is known of the classes along some directions."""
+    """Return what is known of the classes along some directions; `within` is W S_w Wᵀ where it is known."""
     counts, mean = statistics.counts, statistics.mean
-    covariance, lift = _covariance(recipe, criterion, statistics, directions, rows)
+    covariance, lift = _covariance(recipe, criterion, statistics, directions, rows, within)
     return Inside(
         means=np.where(counts[:, None] > 0, statistics.means - mean, 0.0) @ directions.T,
         counts=counts,
@@ -514,11 +523,18 @@ def _inside(
 
 
 def _covariance(
-    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, components: Float, rows: RowsInHand | None
+    recipe: Recipe,
+    criterion: Criterion,
+    statistics: ClassMeans,
+    components: Float,
+    rows: RowsInHand | None,
+    within: Float | None,
 ) -> tuple[Float | None, Float | None]:
     """Return W S_w Wᵀ, ridge included, and what the ridge adds, where it is known."""
-    if statistics.holds_within:
-        covariance: Float = components @ statistics.within_times(np.ascontiguousarray(components.T))
+    if within is not None:
+        covariance = within
+    elif statistics.holds_within:
+        covariance = components @ statistics.within_times(np.ascontiguousarray(components.T))
     elif rows is not None:
         covariance = _measured(rows, components, statistics.mean)
     else:
@@ -526,7 +542,7 @@ def _covariance(
     ridge = criterion.head_ridge if recipe.head_ridge is None else recipe.head_ridge
     scaled = math.sqrt(ridge) * components  # a faded column has a huge entry: no squares of it
     lift = scaled @ scaled.T
-    covariance += lift
+    covariance = covariance + lift
     return (covariance + covariance.T) / 2, lift
 
 

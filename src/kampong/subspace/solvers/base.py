@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -35,6 +35,8 @@ class Subspace:
         Directions left out because S_w vanishes there (Fisher's criterion without a ridge only).
     n_steps : int
         Products with S_w taken by an iterative solver.
+    within : array of shape (p, p) or None
+        W S_w Wᵀ, where the solver knows it without another product.
     """
 
     components: Float
@@ -44,12 +46,23 @@ class Subspace:
     solver: str
     n_dropped: int = 0
     n_steps: int = 0
+    within: Float | None = None
 
     @classmethod
-    def of(cls, found: Directions, components: Float, solver: str, n_steps: int = 0) -> Subspace:
+    def of(
+        cls, found: Directions, components: Float, solver: str, n_steps: int = 0, within: Float | None = None
+    ) -> Subspace:
         """Return what was found in a small space, its directions given in the space of the rows."""
         signed = fix_signs(components)
-        return cls(signed, found.values, found.total, found.n_positive, solver, found.n_dropped, n_steps)
+        if within is not None:
+            signs = np.where(np.einsum("pd,pd->p", signed, components) < 0, -1.0, 1.0)
+            within = signs[:, None] * within * signs
+        return cls(signed, found.values, found.total, found.n_positive, solver, found.n_dropped, n_steps, within)
+
+    def turned(self, signs: Float) -> Subspace:
+        """Return the same directions, each times its sign."""
+        within = None if self.within is None else signs[:, None] * self.within * signs
+        return replace(self, components=self.components * signs[:, None], within=within)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.compute import one_blas_thread, run, split
+from kampong._runtime.compute import one_blas_thread, run, split, transposed
 from kampong.statistics.rows import ClassRows
 from kampong.subspace.solvers import gram
 from kampong.subspace.solvers.base import Krylov, Subspace, between_directions, classes_seen
@@ -157,7 +157,10 @@ def inside(space: Krylov, criterion: Criterion, n_components: int | None) -> Sub
     """Return the directions that maximise a criterion inside a Krylov space."""
     wanted = None if n_components is None else min(n_components, len(space.within))
     found = criterion.solve_small(space.factor, space.within.copy(), wanted, space.most)
-    return Subspace.of(found, found.vectors.T @ space.basis, NAME, space.n_steps)
+    within = found.vectors.T @ space.within @ found.vectors
+    with one_blas_thread():
+        components = _combine(found.vectors.T, space.basis)
+    return Subspace.of(found, components, NAME, space.n_steps, within)
 
 
 def best_value(space: Krylov, criterion: Criterion) -> float:
@@ -179,15 +182,14 @@ def _scale(statistics: ClassMeans) -> Float:
 
 def _within(statistics: ClassMeans, block: Float) -> Float:
     """Return S_w times the rows of a block, as rows."""
-    return np.ascontiguousarray(statistics.within_times(np.ascontiguousarray(block.T)).T)
+    return np.ascontiguousarray(statistics.within_times(transposed(block)).T)
 
 
 def _orthonormal(product: Float, basis: Float) -> Float:
     """Return what is new in a product, as orthonormal rows; directions that are not new are left out."""
     rows = product.copy()
     with one_blas_thread():
-        size = _inner(rows, rows).diagonal().max()
-        _subtract(rows, basis)
+        size = np.einsum("md,md->m", rows, rows).max()
         # Twice: products of rows lose half of the digits, and the second time they are nearly orthonormal already.
         for least in (SMALLEST**2 * size, 0.25):
             if not len(rows):  # older versions of LAPACK's wrapper refuse an empty matrix
