@@ -75,6 +75,14 @@ Letters = Annotated[
         "--dead-letters", help="Where bad records go.", show_default="MODEL.dead.jsonl", rich_help_panel=RESULTS
     ),
 ]
+Untrusted = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted",
+        help="The source may be made to do harm: Parquet, Arrow and NumPy are read in a process with limits.",
+        rich_help_panel=SOURCE,
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.", rich_help_panel=SOURCE)]
 Out = Annotated[
     str,

@@ -18,6 +18,7 @@ from kampong.cli.common import (
     ModelFile,
     Quiet,
     SourcePath,
+    Untrusted,
     ZeroBased,
     app,
     say,
@@ -39,6 +40,7 @@ def unlearn(
     max_features: MaxFeatures = 0,
     zero_based: ZeroBased = False,
     max_record_bytes: MaxRecord = 8 * 2**20,
+    untrusted: Untrusted = False,
     key: KeyFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -51,7 +53,8 @@ def unlearn(
     from kampong.streaming.sources import Source
 
     layout = apply_layout(None, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    found, done = take_out(Source(source[0], layout, more=tuple(source[1:])), model, receipt, key=key)
+    given = Source(source[0], layout, more=tuple(source[1:]), untrusted=untrusted)
+    found, done = take_out(given, model, receipt, key=key)
     if as_json:
         print(found.to_json(), end="")
     gone = f"; gone are the classes {', '.join(map(str, found.classes_gone))}" if found.classes_gone else ""

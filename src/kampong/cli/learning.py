@@ -28,6 +28,7 @@ from kampong.cli.common import (
     Quiet,
     SourcePath,
     Strict,
+    Untrusted,
     ZeroBased,
     app,
     say,
@@ -164,6 +165,7 @@ def learn(
     seed: Annotated[
         int, typer.Option(help="Seed of the sample of rows that wide streams keep.", rich_help_panel=MODEL)
     ] = 0,
+    untrusted: Untrusted = False,
     key: KeyFile = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -196,7 +198,7 @@ def learn(
         zero_based=zero_based,
         max_record_bytes=max_record_bytes,
     )
-    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]))
+    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
     letters = dead_letters or f"{model}.dead.jsonl"
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())

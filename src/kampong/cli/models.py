@@ -18,6 +18,7 @@ from kampong.cli.common import (
     ModelFile,
     Quiet,
     SourcePath,
+    Untrusted,
     ZeroBased,
     app,
     say,
@@ -69,6 +70,7 @@ def score(
     delimiter: Delimiter = "",
     max_features: MaxFeatures = 0,
     zero_based: ZeroBased = False,
+    untrusted: Untrusted = False,
     key: KeyFile = None,
     as_json: Json = False,
 ) -> None:
@@ -88,7 +90,8 @@ def score(
         zero_based=zero_based,
     )
     stop, received = stop_on_signals()
-    found = judge(Source(source[0], checked(layout), more=tuple(source[1:])), model, stop=stop, key=key)
+    given = Source(source[0], checked(layout), more=tuple(source[1:]), untrusted=untrusted)
+    found = judge(given, model, stop=stop, key=key)
     if as_json:
         classes, table = found.confusion()
         facts = {"rows": found.rows, "dead": found.dead, **found.measures(), "classes": classes}

@@ -20,6 +20,7 @@ from kampong.cli.common import (
     Quiet,
     SourcePath,
     Strict,
+    Untrusted,
     ZeroBased,
     app,
     say,
@@ -56,12 +57,13 @@ def predict(
     max_record_bytes: MaxRecord = 8 * 2**20,
     dead_letters: Annotated[str, typer.Option(help="Where bad records go.")] = "",
     strict: Strict = False,
+    untrusted: Untrusted = False,
     key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key)
+    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key, untrusted)
 
 
 @app.command(
@@ -83,12 +85,13 @@ def project(
     max_record_bytes: MaxRecord = 8 * 2**20,
     dead_letters: Annotated[str, typer.Option(help="Where bad records go.")] = "",
     strict: Strict = False,
+    untrusted: Untrusted = False,
     key: KeyFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Project the records of a source on the directions of a model."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("project", source, model, out, layout, dead_letters, strict, quiet, "", key)
+    _apply("project", source, model, out, layout, dead_letters, strict, quiet, "", key, untrusted)
 
 
 def apply_layout(
@@ -131,13 +134,14 @@ def _apply(
     quiet: bool,
     probabilities: str,
     key: str | None,
+    untrusted: bool,
 ) -> None:
     from kampong.streaming.apply import apply
     from kampong.streaming.sources import Source
 
     stop, received = stop_on_signals()
     done = apply(
-        Source(source[0], layout, more=tuple(source[1:])),
+        Source(source[0], layout, more=tuple(source[1:]), untrusted=untrusted),
         model,
         what,
         out=out,

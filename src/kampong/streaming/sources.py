@@ -44,6 +44,9 @@ class Source:
         Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
     more : tuple of str
         Further files of the same format and columns, which are read after the first, in this order.
+    untrusted : bool
+        Whether the bytes may be made to do harm. Tables are then read in a process of their own, with limits, and
+        formats that are not known to withstand any bytes are refused.
 
     See Also
     --------
@@ -65,6 +68,7 @@ class Source:
     follow: bool = False
     live: bool = False
     more: tuple[str, ...] = ()
+    untrusted: bool = False
 
     @property
     def name(self) -> str:
@@ -114,6 +118,11 @@ class Source:
         if self.follow and not chosen.can_grow:
             raise SourceError(
                 f"{self.path}: --follow needs lines of text; {chosen.name} files do not grow line by line."
+            )
+        if self.untrusted and not chosen.from_strangers:
+            raise SourceError(
+                f"{self.path}: --untrusted allows formats that withstand any bytes, and {chosen.name} does not say so "
+                "(`from_strangers`). Convert the file to CSV or JSON lines."
             )
         opened = chosen.open(self, place, stop)
         try:

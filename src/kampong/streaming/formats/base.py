@@ -74,6 +74,8 @@ class Format(ABC):
         Whether records can be appended to such a file, so that `--follow` can wait for them.
     named_columns : bool
         Whether columns have names; otherwise they have numbers, up to the width of the schema.
+    from_strangers : bool
+        Whether any bytes at all can be read without harm, so that `--untrusted` allows it.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Format(ABC):
     place_type: ClassVar[type[AnyPlace]]
     can_grow: ClassVar[bool] = False
     named_columns: ClassVar[bool] = True
+    from_strangers: ClassVar[bool] = False
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether the first bytes of a source can be of no other format."""
@@ -170,6 +173,7 @@ class LineFormat(Format):
 
     place_type = Place
     can_grow = True
+    from_strangers = True
     block_factor: ClassVar[int] = 1
 
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Opened:

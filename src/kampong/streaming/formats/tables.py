@@ -14,6 +14,7 @@ import numpy as np
 from kampong.streaming.arrow import pa
 from kampong.streaming.blocks import DIGITS
 from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.formats.apart import batches_apart
 from kampong.streaming.formats.base import Format
 from kampong.streaming.records import encode, joined
 from kampong.streaming.schema import infer
@@ -106,6 +107,7 @@ class Table(Format):
     """
 
     place_type = TablePlace
+    from_strangers = True
 
     def __init__(self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches) -> None:
         self.name, self.endings, self.magic, self.batches = name, endings, magic, batches
@@ -117,7 +119,39 @@ class Table(Format):
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Tables:
         """Open a source at a place, or at its start."""
         paths = [Path(path) if path != "-" else path for path in source.files(self)]
-        return Tables(source.name, self, paths, place=TablePlace(**place) if place else None)
+        return Tables(source.name, self, paths, place=TablePlace(**place) if place else None, apart=source.untrusted)
+
+    def checked_batches(self, path: Any, skip: int) -> Iterator[tuple[int, Any]]:
+        """Yield the record batches of a file and the rows before each, once what they say of themselves holds.
+
+        Parameters
+        ----------
+        path : path or "-"
+            The file, or stdin.
+        skip : int
+            Batches that end before this row are left out.
+
+        Yields
+        ------
+        start : int
+            The rows of the file before the batch.
+        batch : RecordBatch
+            Columns of one number or text a row.
+        """
+        row = skip
+        try:
+            for start, batch in self.batches(path, skip):
+                batch.validate(full=True)  # offsets, indices and lengths; nothing else looks at them
+                list(batch.schema.names)  # names that are no text end here
+                yield start, _spread(batch, path, start)
+                row = start + batch.num_rows
+        except SourceError:
+            raise
+        except READING_FAILS as error:
+            reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+            if isinstance(error, MemoryError):
+                reason = "it takes more memory than this process may have. Write it with smaller batches or row groups"
+            raise SourceError(f"{path}: reading stopped at row {row + 1:,}: {reason}") from None
 
     def header(self, source: Source, part: Slice) -> tuple[list[str], Slice]:
         """Return the names of the columns."""
@@ -141,8 +175,11 @@ class Table(Format):
 class Tables:
     """The rows of one file or several, from a place on."""
 
-    def __init__(self, path: str, table: Table, files: list[Any], *, place: TablePlace | None = None) -> None:
-        self.path, self._batches = path, table.batches
+    def __init__(
+        self, path: str, table: Table, files: list[Any], *, place: TablePlace | None = None, apart: bool = False
+    ) -> None:
+        self.path, self._batches = path, batches_apart(table.name) if apart else table.checked_batches
+        self._reading: Any = None
         self.place = place or TablePlace()
         self._files = files
         for file in files:
@@ -157,13 +194,15 @@ class Tables:
             )
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Close the file that is being read."""
+        if self._reading is not None:
+            self._reading.close()
 
     def __iter__(self) -> Iterator[Slice]:
         columns: list[str] | None = None
         for number in range(self.place.file, len(self._files)):
-            for start, given in self._read(self._files[number]):
-                batch = _spread(given, self._files[number], start)
+            self._reading = self._batches(self._files[number], self.place.in_file)
+            for start, batch in self._reading:
                 if columns is None:
                     columns = list(batch.schema.names)
                 elif list(batch.schema.names) != columns:
@@ -186,17 +225,6 @@ class Tables:
             self._move(size, self.place.file, self.place.in_file + size)
             yield Slice(batch.slice(at, size), row, self.place)
             at += size
-
-    def _read(self, path: Any) -> Iterator[tuple[int, Any]]:
-        """Yield record batches and the rows before them in their file, from the place on."""
-        try:
-            for start, batch in self._batches(path, self.place.in_file):
-                batch.validate(full=True)  # offsets, indices and lengths; nothing else looks at them
-                list(batch.schema.names)  # names that are no text end here
-                yield start, batch
-        except READING_FAILS as error:
-            reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-            raise SourceError(f"{path}: reading stopped at row {self.place.row + 1:,}: {reason}") from None
 
 
 def _as(column: Any, kind: Any, name: str) -> Any:
