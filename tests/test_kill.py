@@ -167,9 +167,13 @@ def test_killed_twenty_times_among_missing_numbers_words_and_quoted_line_breaks(
     assert counters == {"rows": 700, "dead": 14, "filled": 100 + 64}
 
 
+# A thousand kills in all; each test is a minute or two, so that they can be spread over time.
+
+
 @pytest.mark.slow
-def test_killed_a_hundred_times_among_missing_numbers_words_and_quoted_line_breaks(tmp_path):
-    options = {"model": TEXT, "write": write_everything, "layout": LAYOUT}
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_a_hundred_times_among_missing_numbers_words_and_quoted_line_breaks(tmp_path, seed):
+    options = {"model": TEXT, "write": write_everything, "layout": LAYOUT, "seed": seed}
     whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=3000, longest=0.3, **options)
     assert all(one == whole for one in rounds["killed"])
 
@@ -182,6 +186,7 @@ def test_killed_a_hundred_times(tmp_path, model):
 
 
 @pytest.mark.slow
-def test_killed_two_hundred_times_and_nothing_is_lost(tmp_path):
-    whole, rounds = drive(tmp_path, [("killed", "", 200)], rows=20_000, longest=0.2)
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_a_hundred_times_and_nothing_is_lost(tmp_path, seed):
+    whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=20_000, longest=0.2, seed=seed)
     assert all(one == whole for one in rounds["killed"])

@@ -169,9 +169,7 @@ def test_a_reader_that_wants_too_much_memory_is_refused(monkeypatch, tmp_path):
     assert path.stat().st_size < 2**16
     limit = "from kampong.streaming.formats import apart; apart.MEMORY = 2**26; apart.serve()"
     monkeypatch.setattr(apart, "START", limit)
-    with pytest.raises(
-        SourceError, match=r"row 1: it takes more memory than this process may have\. Write it with"
-    ):
+    with pytest.raises(SourceError, match=r"row 1: it takes more memory than this process may have\. Write it with"):
         list(Source(str(path), Layout(label="kind"), untrusted=True).open())
     monkeypatch.setattr(apart, "START", limit.replace("MEMORY = 2**26", "LARGEST_BATCH = 2**26"))
     with pytest.raises(SourceError, match=r"a batch of 16,777,216 rows takes \d+ MiB, and --untrusted allows 64"):
