@@ -1,4 +1,4 @@
-"""Long and lopsided streams beside a reference in higher precision: `python -m benchmarks long_streams` prints the errors.
+"""Long and lopsided streams beside a reference in higher precision; `python -m benchmarks long_streams` prints errors.
 
 The reference is a two-pass sum in long double (64 bits of fraction on x86-64; where it is float64, the errors of
 reference and library are of one size). An error is the largest difference, over the largest entry of the reference.
