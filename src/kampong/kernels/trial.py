@@ -92,6 +92,9 @@ class LandmarkTrial(Trial):
     def _widen(self) -> None:
         """Add no directions: those of a kernel's feature space are many."""
 
+    def _sees_columns(self) -> bool:
+        return False
+
     def _lift(self) -> Float:
         assert self.inside.lift is not None
         return self.inside.lift

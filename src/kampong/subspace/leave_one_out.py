@@ -60,6 +60,9 @@ FEWEST = 10
 JUDGES, FEW = 2048, 1024
 """Rows that draw the curves at most, and where the rows are wide; heads are trained on the whole sample."""
 
+COLUMNS, PENALTY = 4e8, 5e-3
+"""A logistic head sees all columns where rows × classes × columns are no more, and its penalty there."""
+
 DIRECTIONS = 64
 """What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
 
@@ -178,6 +181,7 @@ class Trial(HeadTrial):
         # coordinates in which no row knows itself: its products with the class means say where it lies among them
         self.points = parts.products @ np.linalg.pinv(inside.means).T
         self.hidden = np.empty((0, components.shape[1]))
+        self.further: Float | None = None
         self.wide: Float = self.points
         self._widen()
 
@@ -211,6 +215,8 @@ class Trial(HeadTrial):
 
     def _hidden_for(self, name: str) -> Float:
         mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
+        if name == Logistic.name and self.further is not None:
+            return self.further
         return self.hidden if mixed or name in (Quadratic.name, Logistic.name) else self.hidden[:0]
 
     def _offers_shapes(self) -> bool:
@@ -253,21 +259,32 @@ class Trial(HeadTrial):
         left[:, rows.counts <= 0] = EMPTY
         return np.ascontiguousarray(left)
 
+    def _sees_columns(self) -> bool:
+        """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
+        d = len(self.rows.values)
+        return d > DIRECTIONS and len(self.rows.codes) * len(self.rows.counts) * d <= COLUMNS
+
     def _logistic(self) -> tuple[Head, Float]:
         """Train on rows that do not judge, choose the penalty on those that do, then train on all."""
         rows, K = self.rows, len(self.rows.counts)
+        seen, shape, root = self.wide, None, None
+        if self._sees_columns():
+            # whitened, and a direction of small variance costs more: between the units of the columns and none
+            spread = rows.values + max(self.ridge, rows.usual)
+            root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
+            seen = rows.rows / root
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
         trained = np.flatnonzero(others)
-        heavy = len(trained) * K * self.wide.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
-        penalties, most = (PENALTIES[:1], 12) if heavy else (PENALTIES, 60)
+        heavy = len(trained) * K * seen.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
+        penalties, most = (np.array([PENALTY if root is not None else PENALTIES[0]]), 12) if heavy else (PENALTIES, 60)
         trained = trained if heavy else trained[:6144]
         judged, theta, path, losses = rows.judged(judges), None, [], []
         for penalty in penalties:
-            points, codes, own = self.wide[trained], rows.codes[trained], rows.own[trained]
-            theta = fit_logistic(points, codes, own, rows.counts, float(penalty), theta, most)
-            scores = self.wide[judges] @ theta[:, :-1].T + theta[:, -1]
+            points, codes, own = seen[trained], rows.codes[trained], rows.own[trained]
+            theta = fit_logistic(points, codes, own, rows.counts, float(penalty), theta, most, shape)
+            scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
             scores[:, rows.counts <= 0] = EMPTY
             path.append((theta, scores))
             losses.append(fit_weights(scores[None], judged, np.array([1.0]))[1])
@@ -276,5 +293,20 @@ class Trial(HeadTrial):
         if len(penalties) > 1:
             penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
         theta, scores = path[best]
-        theta = fit_logistic(self.wide, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most)
-        return Logistic.of(theta, rows.counts, np.eye(self.wide.shape[1]), penalty), scores
+        theta = fit_logistic(seen, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most, shape)
+        if root is not None:
+            theta = self._along(theta, root)
+        return Logistic.of(theta, rows.counts, np.eye(theta.shape[1] - 1), penalty), scores
+
+    def _along(self, theta: Float, root: Float) -> Float:
+        """Return weights of all columns as weights of Fisher's directions and of few further ones, which are kept.
+
+        What Fisher's directions do not tell of the weights has at most the rank of the classes.
+        """
+        weights, vectors = theta[:, :-1], self.rows.vectors
+        fisher = root[:, None] * (vectors.T @ self.components.T)
+        known = weights @ np.linalg.pinv(fisher).T
+        left, sizes, right = linalg.svd(weights - known @ fisher.T, full_matrices=False, check_finite=False)
+        kept = sizes > 1e-9 * np.linalg.norm(weights)
+        self.further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
+        return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]])

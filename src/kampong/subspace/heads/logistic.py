@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy import linalg, optimize
 
+from kampong._runtime.compute import run, split
 from kampong.subspace.heads.linear import LinearHead
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ FEW = 600
 """Up to so many numbers Newton's method is exact and quick; past that L-BFGS is used."""
 
 OFFSET_PENALTY = 1e-6
+
+PARTS, LARGE = 4, 2**22
+"""Into how many parts a large product is cut, and how many multiplications make it large."""
 
 STEPS, NEW_STEPS, STEP_PRICE = 4, 15, 2e7
 """Steps where a head is kept and the statistics have changed, where classes are new, and numbers that a step reads."""
@@ -87,7 +91,14 @@ class Logistic(LinearHead):
 
 
 def fit_logistic(
-    points: Float, codes: Integer, own: Float, counts: Float, penalty: float, start: Float | None = None, most: int = 60
+    points: Float,
+    codes: Integer,
+    own: Float,
+    counts: Float,
+    penalty: float,
+    start: Float | None = None,
+    most: int = 60,
+    shape: Float | None = None,
 ) -> Float:
     """Return weights and offsets, (K, p + 1), of least mean log-loss and penalty.
 
@@ -107,6 +118,8 @@ def fit_logistic(
         Where to start from.
     most : int
         The most steps of L-BFGS.
+    shape : array of shape (p,), optional
+        What the penalty is multiplied by along each coordinate.
 
     Returns
     -------
@@ -118,6 +131,7 @@ def fit_logistic(
         start = start_of(counts, q)
     extended = np.hstack([points, np.ones((len(points), 1))])
     pull = np.full(q, penalty)
+    pull[:-1] *= 1.0 if shape is None else shape
     pull[-1] = OFFSET_PENALTY
     problem = _Problem(extended, codes, own / own.sum(), pull)
     if K * q <= FEW and most > NEW_STEPS:
@@ -126,8 +140,8 @@ def fit_logistic(
     unit = 1.0 / np.sqrt(np.maximum(counts / counts.sum(), 1e-4)[:, None] * 0.5 + pull)
 
     def goal(flat: Float) -> tuple[float, Float]:
-        value, chances = problem.value(flat.reshape(K, q) * unit)
-        return value, (problem.gradient(flat.reshape(K, q) * unit, chances) * unit).ravel()
+        value, slope = problem.both(flat.reshape(K, q) * unit)
+        return value, (slope * unit).ravel()
 
     minimise: Any = optimize.minimize  # its types know no function that returns its slope too
     options = {"maxiter": most, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}
@@ -159,6 +173,28 @@ class _Problem:
         loss = float(self.weights @ (np.log(mass) - mine)) + 0.5 * float((self.pull * theta * theta).sum())
         scores /= mass[:, None]
         return loss, scores
+
+    def both(self, theta: Float) -> tuple[float, Float]:
+        """Return the value and its slope, a part of the rows a thread: BLAS may be held to one."""
+        parts = split(len(self.rows), PARTS if self.rows.shape[0] * theta.size > LARGE else 1)
+        values, slopes = np.zeros(len(parts)), np.zeros((len(parts), *theta.shape))
+
+        def work(number: int, start: int, stop: int) -> None:
+            rows, w = self.rows[start:stop], self.weights[start:stop]
+            places, codes = self.places[: stop - start], self.codes[start:stop]
+            scores = rows @ theta.T
+            scores -= scores.max(axis=1, keepdims=True)
+            mine = scores[places, codes]
+            np.exp(scores, out=scores)
+            mass = scores.sum(axis=1)
+            values[number] = w @ (np.log(mass) - mine)
+            scores *= (w / mass)[:, None]
+            scores[places, codes] -= w
+            np.matmul(scores.T, rows, out=slopes[number])
+
+        run(work, [(number, *part) for number, part in enumerate(parts)])
+        loss = float(values.sum()) + 0.5 * float((self.pull * theta * theta).sum())
+        return loss, slopes.sum(axis=0) + self.pull * theta
 
     def gradient(self, theta: Float, chances: Float) -> Float:
         residual = chances * self.weights[:, None]
