@@ -16,6 +16,7 @@ the data. Heads are compared by the same smooth errors.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -296,7 +297,8 @@ class Trial(HeadTrial):
         theta = fit_logistic(seen, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most, shape)
         if root is not None:
             theta = self._along(theta, root)
-        return Logistic.of(theta, rows.counts, np.eye(theta.shape[1] - 1), penalty), scores
+        head = Logistic.of(theta, rows.counts, np.eye(theta.shape[1] - 1), penalty)
+        return replace(head, settled=root is not None), scores
 
     def _along(self, theta: Float, root: Float) -> Float:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, which are kept.

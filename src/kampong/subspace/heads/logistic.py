@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -43,9 +43,12 @@ class Logistic(LinearHead):
     ----------
     penalty : float
         The L2 penalty.
+    settled : bool
+        Whether it was trained on all columns: steps along its few directions would miss the penalty of the others.
     """
 
     penalty: float
+    settled: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "logistic"
     needs_covariance: ClassVar[bool] = True
     needs_sample: ClassVar[bool] = True
@@ -79,11 +82,13 @@ class Logistic(LinearHead):
         start[known, :-1] = np.linalg.solve(whitener, (weights @ change.back).T).T
         start[known, -1] = np.where(np.isfinite(offsets), offsets + weights @ change.shift, start[known, -1])
         # a class that has come since must be learnt; else a few steps do, and none where they cost too much
-        most = NEW_STEPS if not known.all() else min(STEPS, int(STEP_PRICE / (len(wide.points) * start.size)))
+        few = 0 if self.settled else min(STEPS, int(STEP_PRICE / (len(wide.points) * start.size)))
+        most = few if known.all() else NEW_STEPS
         theta = start
         if most:
             theta = fit_logistic(wide.points @ whitener, wide.codes, wide.own, wide.counts, self.penalty, start, most)
-        return replace(self.of(theta, wide.counts, whitener, self.penalty), sharpness=self.sharpness, tail=self.tail)
+        head = replace(self.of(theta, wide.counts, whitener, self.penalty), settled=self.settled)
+        return replace(head, sharpness=self.sharpness, tail=self.tail)
 
     def inconsistent(self) -> str:
         """Say where the penalty is none."""
