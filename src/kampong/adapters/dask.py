@@ -106,10 +106,10 @@ def fit_counted(
     model: Any = estimator
     check_mergeable(model)
     parts = parts_of(X, y, sample_weight, layout)
-    prepared = _prepared(model, parts, client, patience)
+    made_ready = prepared(model, parts, client, patience)
     if isinstance(model, KernelSubspace):
-        prepared.landmarks = "auto"  # they are in the statistics, and rows are no parameter of a file
-    given = prepared.to_bytes(solve=False)
+        made_ready.landmarks = "auto"  # they are in the statistics, and rows are no parameter of a file
+    given = made_ready.to_bytes(solve=False)
     data, counts = compute(tree(parts, "learn", _learn_part, _merge_parts, given), client, patience)
     result = from_bytes(data)
     if isinstance(model, KernelSubspace):
@@ -248,7 +248,7 @@ def _total(items: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return sum(item[0] for item in items), sum(item[1] for item in items)
 
 
-def _prepared(model: Any, parts: Parts, client: Any, patience: float) -> Any:
+def prepared(model: Any, parts: Parts, client: Any, patience: float = PATIENCE) -> Any:
     """Return a kernel model with its landmarks fixed; other models need nothing."""
     if not isinstance(model, KernelSubspace):
         return statistics_of(model, [])

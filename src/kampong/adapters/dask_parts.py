@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-import zlib
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -14,17 +13,23 @@ from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from kampong.adapters.reading import Counts, batches_of, files_of, schema_of
+from kampong.adapters.reading import Counts, batches_of, files_of, packed, schema_of, unpacked
 from kampong.parts import FAN_IN, grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from kampong.streaming.schema import Layout
 
+    Watch = Callable[[int, int], None]
+
 
 class NoWorkersError(RuntimeError):
-    """All workers of a cluster were gone for longer than a fit waits."""
+    """All workers of a cluster were gone for longer than a fit waits, or its scheduler is."""
+
+
+class KilledPartError(RuntimeError):
+    """Worker after worker died with the same part."""
 
 
 @dataclass
@@ -90,17 +95,6 @@ class Files:
     packed: bytes
     layout: Layout
     schema: Any
-
-
-def packed(paths: Sequence[str]) -> bytes:
-    """Return names as few bytes: those of ten thousand files differ little."""
-    return zlib.compress("\0".join(paths).encode("utf-8", "surrogateescape"))
-
-
-@lru_cache(maxsize=4)
-def unpacked(names: bytes) -> list[str]:
-    """Return what `packed` was given."""
-    return zlib.decompress(names).decode("utf-8", "surrogateescape").split("\0")
 
 
 def parts_of(X: Any, y: Any, weights: Any, layout: Layout | None) -> Parts:
@@ -222,35 +216,74 @@ def tree(parts: Parts, title: str, leaf: Callable[..., Any], join: Callable[...,
     return Delayed(level[0], parts.graph(name, layer), layer=name)
 
 
-def compute(what: Delayed, client: Any, patience: float) -> Any:
-    """Compute a graph on the cluster, or with Dask's own threads where there is none."""
-    client = _current_client() if client is None else client
+def compute(what: Delayed, client: Any, patience: float, watch: Watch | None = None) -> Any:
+    """Compute a graph on the cluster, or with Dask's own threads where there is none.
+
+    The result is released at once: a cluster that still held it would compute it again whenever a worker dies.
+    """
+    client = current_client() if client is None else client
     if client is None:
         return what.compute()
+    from distributed import CancelledError, KilledWorker
+
+    done, total = threading.Event(), sum(str(key).startswith(f"('{_leaves(what)}'") for key in what.dask)
     future = client.compute(what, optimize_graph=True)
-    alone_since: float | None = None
-    from distributed import TimeoutError as NotYet
-
+    future.add_done_callback(lambda _: done.set())
     try:
-        while True:
-            try:
-                return future.result(timeout=max(0.05, min(2.0, patience / 4)))
-            except (NotYet, TimeoutError):
-                if future.status == "error":  # a task's own error; a result that came just now is taken next time
-                    raise
-            workers = len(client.nthreads())
-            alone_since = None if workers else alone_since or time.monotonic()
-            if alone_since is not None and time.monotonic() - alone_since > patience:
-                raise NoWorkersError(
-                    f"the cluster at {client.scheduler.address} has had no worker for {patience:g} seconds. Nothing "
-                    "was changed: start workers, and fit again."
-                )
+        _wait(done, client, patience, lambda: watch and watch(_finished(client, _leaves(what)), total))
+        result = future.result()
+        if watch is not None:
+            watch(total, total)
+        return result
+    except KilledWorker as error:
+        raise KilledPartError(
+            f"the task {error.task} was running on {error.allowed_failures + 1} workers that died, the last at "
+            f"{error.last_worker.address}, so it was given up. Most often a part does not fit the memory of a worker: "
+            "make parts smaller, or give workers more memory."
+        ) from None
+    except CancelledError:
+        raise NoWorkersError(
+            f"the scheduler at {client.scheduler.address} is gone, or has been restarted. Nothing was changed: start "
+            "it, connect again, and fit again."
+        ) from None
     finally:
-        if not future.done():
+        if not done.is_set():
             future.cancel()
+        future.release()
 
 
-def _current_client() -> Any:
+def _wait(done: threading.Event, client: Any, patience: float, look: Callable[[], Any]) -> None:
+    """Wait for a result; give up where there has been no worker for some seconds."""
+    alone_since: float | None = None
+    while not done.wait(max(0.05, min(0.5, patience / 4))):
+        workers = len(client.nthreads())
+        alone_since = None if workers else alone_since or time.monotonic()
+        if alone_since is not None and time.monotonic() - alone_since > patience:
+            raise NoWorkersError(
+                f"the cluster at {client.scheduler.address} has had no worker for {patience:g} seconds. Nothing was "
+                "changed: start workers, and fit again."
+            )
+        look()
+
+
+def _leaves(what: Delayed) -> str:
+    """Return the name of the tasks of a tree that read the parts."""
+    return str(what.key[0]).replace("kampong-merge-", "kampong-", 1)
+
+
+def _finished(client: Any, name: str) -> int:
+    """Return how many tasks of a name are done."""
+    return int(client.run_on_scheduler(_count_finished, name=name))
+
+
+def _count_finished(dask_scheduler: Any, name: str) -> int:
+    group = dask_scheduler.task_groups.get(name)
+    states = {} if group is None else group.states
+    return sum(states.get(state, 0) for state in ("memory", "released", "forgotten"))
+
+
+def current_client() -> Any:
+    """Return the client that the caller has opened, or None."""
     try:
         from distributed import get_client
 

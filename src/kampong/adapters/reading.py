@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong.streaming.errors import SourceError
+from kampong.streaming.errors import ColumnError, SourceError
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
 
@@ -64,7 +66,25 @@ def files_of(where: Any) -> list[str]:
     return list(found)
 
 
-def schema_of(paths: Sequence[str], label: str | None, layout: Layout | None) -> tuple[Layout, Schema]:
+def packed(paths: Sequence[str]) -> bytes:
+    """Return names as few bytes: those of ten thousand files differ little."""
+    return zlib.compress("\0".join(paths).encode("utf-8", "surrogateescape"))
+
+
+@lru_cache(maxsize=4)
+def unpacked(names: bytes) -> list[str]:
+    """Return what `packed` was given."""
+    return zlib.decompress(names).decode("utf-8", "surrogateescape").split("\0")
+
+
+def schema_of(
+    paths: Sequence[str],
+    label: str | None,
+    layout: Layout | None,
+    classes: Sequence[Any] = (),
+    *,
+    untrusted: bool = False,
+) -> tuple[Layout, Schema]:
     """Return what is known of the columns of files: from the first that has records.
 
     Parameters
@@ -75,6 +95,10 @@ def schema_of(paths: Sequence[str], label: str | None, layout: Layout | None) ->
         The column of the class.
     layout : Layout or None
         What the user says of the files.
+    classes : sequence
+        The only labels allowed, where they are known.
+    untrusted : bool
+        As in `Source`.
 
     Returns
     -------
@@ -91,7 +115,7 @@ def schema_of(paths: Sequence[str], label: str | None, layout: Layout | None) ->
     # a mean so far is not the same in all parts, so a record with a missing number is a dead letter
     layout = dataclasses.replace(layout, label=layout.label if label is None else label, missing="dead")
     for path in paths:
-        opened = _opened(path, layout)
+        opened = _opened(path, layout, classes, untrusted=untrusted)
         if opened is not None:
             opened.close()
             if opened.schema.label is None:
@@ -102,7 +126,7 @@ def schema_of(paths: Sequence[str], label: str | None, layout: Layout | None) ->
 
 
 def batches_of(path: str, layout: Layout, schema: Schema, counts: Counts) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches of one file, and count its records; its columns must be those of the schema.
+    """Yield the rows and labels of one file, and count its records; its columns are found by the names of the schema.
 
     Parameters
     ----------
@@ -122,37 +146,59 @@ def batches_of(path: str, layout: Layout, schema: Schema, counts: Counts) -> Ite
     y : array
         Their labels.
     """
-    opened = _opened(path, layout)
+    for batch in records_of(path, layout, schema):
+        counts.records += batch.records
+        counts.rows += batch.rows
+        counts.dead += len(batch.dead)
+        if batch.dead and not counts.first_dead:
+            letter = batch.dead[0]
+            counts.first_dead = f"{path}: line {letter.line:,}: {letter.reason}"
+        if batch.rows:
+            yield batch.X, batch.y
+
+
+def records_of(path: str, layout: Layout, schema: Schema, *, untrusted: bool = False) -> Iterator[Any]:
+    """Yield the batches of one file, with their dead letters; its columns are found by the names of the schema.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    layout : Layout
+        What is known of it.
+    schema : Schema
+        What its records must look like.
+    untrusted : bool
+        As in `Source`.
+
+    Yields
+    ------
+    Batch
+        Rows, labels and dead letters.
+    """
+    try:
+        opened = _opened(path, layout, schema.classes, schema, untrusted=untrusted)
+    except ColumnError as error:
+        raise SourceError(f"{error} The columns are those of the first file that has records.") from None
     if opened is None:
         return
     try:
-        differs = [
-            f"{item.name} is {getattr(opened.schema, item.name)!r:.80}, not {getattr(schema, item.name)!r:.80}"
-            for item in dataclasses.fields(schema)
-            if item.name != "format" and getattr(opened.schema, item.name) != getattr(schema, item.name)
-        ]
-        if differs:
+        if schema.columns and schema.label not in opened.schema.columns:
             raise SourceError(
-                f"{path}: its columns are not those of the first file: {'; '.join(differs)}. Name columns that look "
-                "different from file to file as category or text, or drop them."
+                f"{path}: the column of the class, {schema.label!r}, is not there, as it is in the first file."
             )
-        for batch in opened:
-            counts.records += batch.records
-            counts.rows += batch.rows
-            counts.dead += len(batch.dead)
-            if batch.dead and not counts.first_dead:
-                letter = batch.dead[0]
-                counts.first_dead = f"{path}: line {letter.line:,}: {letter.reason}"
-            if batch.rows:
-                yield batch.X, batch.y
+        opened.schema = dataclasses.replace(opened.schema, label=schema.label)
+        yield from opened
     finally:
         opened.close()
 
 
-def _opened(path: str, layout: Layout) -> Any:
-    """Open a file; None where it holds no record."""
+def _opened(
+    path: str, layout: Layout, classes: Sequence[Any] = (), schema: Schema | None = None, *, untrusted: bool = False
+) -> Any:
+    """Open a file, with the columns of a schema where one is given; None where it holds no record."""
     try:
-        return Source(path, layout).open()
+        return Source(path, layout, untrusted=untrusted).open(classes=classes, schema=schema, apply=schema is not None)
     except SourceError as error:
         if str(error).endswith(NOTHING):
             return None

@@ -8,6 +8,9 @@ result of one attempt only; so nothing is counted twice.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,15 +23,19 @@ from kampong.models import from_bytes
 from kampong.parts import FAN_IN, check_mergeable, merge_all, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.streaming.arrow import pa
+from kampong.streaming.errors import StreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kampong.adapters.engines import FileTask
 
     Model = TypeVar("Model")
 
 __all__ = ["fit", "predict", "transform"]
 
 STATES = "part long, state binary"
+JOINED = "part long, state binary, notes string"
 
 
 def fit(
@@ -78,7 +85,7 @@ def fit(
     for _ in range(rounds):
         group = (states["part"] / FAN_IN).cast("long")
         states = states.withColumn("group", group).groupBy("group").applyInArrow(_merge_group, STATES)
-    rows = states.orderBy("part").toLocalIterator()
+    rows = _in_order(states)
     result: Any = merge_all(from_bytes(bytes(row["state"])) for row in rows)
     if hasattr(result, "random_state"):
         result.random_state = model.random_state
@@ -88,6 +95,67 @@ def fit(
         result.freeze()
     fitted: Model = result
     return fitted
+
+
+def reduce_files(
+    task: FileTask,
+    learn: Callable[[FileTask, int], tuple[bytes, str]],
+    join: Callable[[Sequence[tuple[bytes, str]]], tuple[bytes, str]],
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[bytes, str]:
+    """Learn files, one a task, and join what came of them by eight, in the session of Spark.
+
+    Parameters
+    ----------
+    task : FileTask
+        What every task is given.
+    learn, join : callable
+        Those of `kampong.adapters.engines`.
+    watch : callable, optional
+        Called at the beginning and at the end with the parts done and all parts.
+
+    Returns
+    -------
+    bytes
+        Those of a model file.
+    str
+        JSON: what was set aside.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession, functions
+
+    if not {"PYSPARK_PYTHON", "SPARK_REMOTE", "MASTER"} & set(os.environ) and SparkSession.getActiveSession() is None:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # a session on this machine: its workers need our packages
+    builder = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "FATAL")
+    session = builder.getOrCreate()
+    say = watch or (lambda done, total: None)
+    say(0, task.count)
+    states = session.range(0, task.count, 1, task.count).mapInArrow(_LearnFiles(task, learn), JOINED)
+    left = task.count
+    while left > FAN_IN:
+        group = functions.floor(states["part"] / FAN_IN).cast("long")
+        states = states.withColumn("group", group).groupBy("group").applyInArrow(_JoinFiles(join), JOINED)
+        left = -(-left // FAN_IN)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+            return join([(bytes(row["state"]), row["notes"]) for row in _in_order(states)])
+    except PySparkException as error:
+        raise StreamError(f"--engine spark: {_last_word(str(error))}") from None
+    finally:
+        say(task.count, task.count)
+
+
+def _in_order(states: Any) -> Iterator[Any]:
+    """Return the states one by one, in the order of their parts; a plain sort would first compute them for a sample."""
+    found: Iterator[Any] = states.repartition(1).sortWithinPartitions("part").toLocalIterator()
+    return found
+
+
+def _last_word(text: str) -> str:
+    """Return what the exception of a task says, from the report that Spark makes of it."""
+    said = [line.strip() for line in text.splitlines() if "Error: " in line]
+    return said[-1].partition("Error: ")[2] if said else text[:300]
 
 
 def predict(model: Any, dataframe: Any, features: Any = None, *, output: str = "prediction") -> Any:
@@ -282,6 +350,39 @@ def _merge_group(group: Any) -> Any:
         states = group.sort_by("part")["state"].to_pylist()
         merged = merge_all(from_bytes(state) for state in states).to_bytes(solve=False)
     return pa.table({"part": group["group"][:1], "state": pa.array([merged], pa.binary())})
+
+
+@dataclass(frozen=True)
+class _LearnFiles:
+    """Learns the files whose numbers come in."""
+
+    task: FileTask
+    learn: Callable[[FileTask, int], tuple[bytes, str]]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict(_joined(number, *self.learn(self.task, number)))
+
+
+@dataclass(frozen=True)
+class _JoinFiles:
+    """Joins the states of a group, in the order of their parts."""
+
+    join: Callable[[Sequence[tuple[bytes, str]]], tuple[bytes, str]]
+
+    def __call__(self, group: Any) -> Any:
+        group = group.sort_by("part")
+        items = list(zip(group["state"].to_pylist(), group["notes"].to_pylist(), strict=True))
+        return pa.table(_joined(group["group"][0].as_py(), *self.join(items)))
+
+
+def _joined(number: int, state: bytes, notes: str) -> dict[str, Any]:
+    return {
+        "part": pa.array([number], pa.int64()),
+        "state": pa.array([state], pa.binary()),
+        "notes": pa.array([notes], pa.string()),
+    }
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     "  kampong learn rows.svm --max-features 300000 --method interclass -m rows.kampong --out rows.csv\n\n"
     "  kampong learn today.csv --follow --label state -m state.kampong --serve\n\n"
     "  kampong learn moons.csv --label side --kernel rbf -m moons.kampong\n\n"
+    "  kampong learn 'rows/*.parquet' --label kind -m rows.kampong --engine dask\n\n"
     "To continue a stopped or killed run, start the same command again: it goes on from the last save."
 )
 def learn(
@@ -165,6 +166,14 @@ def learn(
     seed: Annotated[
         int, typer.Option(help="Seed of the sample of rows that wide streams keep.", rich_help_panel=MODEL)
     ] = 0,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Learn files, folders and patterns in parts, with all processes of this machine (dask), on a cluster "
+            "(dask=ADDRESS), or with Spark (spark).",
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
     untrusted: Untrusted = False,
     key: KeyFile = None,
     quiet: Quiet = False,
@@ -181,6 +190,8 @@ def learn(
     from kampong.streaming.sources import Source
     from kampong.streaming.targets import check_targets, key_file
 
+    if engine and not half_life:
+        half_life = "none"  # parts have no common order
     model_of_options = estimator(method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a)
     layout = Layout(
         label=label,
@@ -198,8 +209,30 @@ def learn(
         zero_based=zero_based,
         max_record_bytes=max_record_bytes,
     )
-    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
     letters = dead_letters or f"{model}.dead.jsonl"
+    if engine:
+        from kampong.cli.parts import learn_in_parts, refuse_stream_options
+
+        stream_only = {"--follow": follow, "--live": live, "--out": out, "--serve": serve, "--tfidf": tfidf}
+        refuse_stream_options(engine, source, stream_only, missing)
+        learn_in_parts(
+            engine,
+            source,
+            model_of_options,
+            checked(layout),
+            model=model,
+            letters=letters,
+            report=report,
+            classes=listed(classes),
+            strict=strict,
+            max_classes=max_classes,
+            key=key,
+            untrusted=untrusted,
+            quiet=quiet,
+            as_json=as_json,
+        )
+        return
+    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
     stop, received = stop_on_signals()

@@ -112,21 +112,20 @@ def report(
     """Write the report of a model file: the course of its stream so far, in one HTML file."""
     from kampong.report.page import write_report
     from kampong.streaming.errors import OutputError, UsageError
+    from kampong.streaming.history import History
     from kampong.streaming.state import read_model
     from kampong.streaming.targets import check_targets, key_file
 
     path = out or f"{model}.html"
     check_targets({"the model": [model], **key_file(key)}, {"--out": path}, ())
     learnt, state, _ = read_model(model, key=key)
-    if state is None or state.course is None:
-        raise UsageError(
-            f"{model}: it holds no course of a stream (saved from Python, or merged), so there is no report."
-        )
-    counters = state.counters
-    provenance = {"source": state.course.source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
-    title = Path(state.course.source).name
+    if state is None:
+        raise UsageError(f"{model}: it was saved from Python and knows nothing of a source, so there is no report.")
+    counters, source = state.counters, ", ".join(state.sources)
+    provenance = {"source": source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
+    history = History() if state.course is None else state.course.history  # models that were merged have no course
     try:
-        write_report(path, learnt, state.course.history, title=title, provenance=provenance)
+        write_report(path, learnt, history, title=Path(source).name, provenance=provenance)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}. Choose another place with --out.") from None
     say(quiet, f"{path}: the report of {counters.rows:,} rows.")

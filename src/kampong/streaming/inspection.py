@@ -178,24 +178,45 @@ def merge_files(models: Sequence[str], out: str, *, key: Key = None) -> Any:
     """
     check_targets({"one of the models": models, **key_file(key)}, {"--out": out})
     loaded = [read_model(name, key=key) for name in models]
-    states = [state for _, state, _ in loaded if state is not None]
+    merged, state = merge_states([(model, state) for model, state, _ in loaded], models)
+    write(out, *(pack(merged) if state is None else with_stream(merged, state)), key=key)
+    return merged
+
+
+def merge_states(
+    loaded: Sequence[tuple[Any, StreamState | None]], names: Sequence[str]
+) -> tuple[Any, StreamState | None]:
+    """Merge models, and what is known of their streams.
+
+    Parameters
+    ----------
+    loaded : sequence of tuple
+        The models, each with the state of its stream or None.
+    names : sequence of str
+        What messages call them.
+
+    Returns
+    -------
+    model : estimator
+        The merged model.
+    state : StreamState or None
+        That of all streams.
+    """
+    states = [state for _, state in loaded if state is not None]
     first = loaded[0][1]
-    for name, (_, state, _) in zip(models, loaded, strict=True):
+    for name, (_, state) in zip(names, loaded, strict=True):
         if (state and _features(state.schema)) != (first and _features(first.schema)):
-            raise StreamError(f"{name}: its columns are not those of {models[0]}. Learn both from the same columns.")
-    memory = None if first is None else _one_memory([model for model, _, _ in loaded], states)
+            raise StreamError(f"{name}: its columns are not those of {names[0]}. Learn both from the same columns.")
+    memory = None if first is None else _one_memory([model for model, _ in loaded], states)
     try:
-        merged = reduce(lambda one, other: one.merge(other), [model for model, _, _ in loaded])
+        merged = reduce(lambda one, other: one.merge(other), [model for model, _ in loaded])
     except (TypeError, ValueError) as error:
-        raise StreamError(f"{', '.join(models)}: {error}") from None
+        raise StreamError(f"{', '.join(names)}: {error}") from None
     if first is None or memory is None:
-        write(out, *pack(merged), key=key)
-        return merged
+        return merged, None
     totals = Counters(*(sum(getattr(one.counters, key) for one in states) for key in vars(first.counters)))
     sources = tuple(source for one in states for source in one.sources)
-    state = StreamState(first.schema, totals, totals.rows > 0, memory, merged=sources)
-    write(out, *with_stream(merged, state), key=key)
-    return merged
+    return merged, StreamState(first.schema, totals, totals.rows > 0, memory, merged=sources)
 
 
 def _one_memory(models: Sequence[Any], states: Sequence[StreamState]) -> Memory:

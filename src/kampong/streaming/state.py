@@ -13,6 +13,7 @@ import numpy as np
 
 from kampong.checkpoint import CheckpointError, Contents, pack, read
 from kampong.checkpoint.contents import flatten, to_lines
+from kampong.checkpoint.file import decode
 from kampong.checkpoint.models import advice
 from kampong.models import unpack
 from kampong.streaming import formats
@@ -301,6 +302,17 @@ def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, 
         arrays, facts = read(path, key=key)
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}. Give a model that was learnt or saved.") from None
+    return _model_of(path, arrays, facts)
+
+
+def read_model_bytes(data: bytes, name: str) -> tuple[Any, StreamState | None]:
+    """Return the model and the state of its stream in the bytes of a model file, which messages call by a name."""
+    return _model_of(name, *decode(data))[:2]
+
+
+def _model_of(
+    path: str, arrays: Mapping[str, np.ndarray], facts: dict[str, Any]
+) -> tuple[Any, StreamState | None, dict[str, Any]]:
     try:
         model = unpack(arrays, facts)
     except CheckpointError as error:
