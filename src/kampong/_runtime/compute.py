@@ -43,8 +43,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     time in a measurement of one thread. NaN and infinity still propagate. Threads are our own (`run`), because numba's
     abort the process when two Python threads enter them or after a fork.
     """
-    decorate = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-    result: Callable[P, R] = decorate(function)
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract"}}
+    try:
+        result: Callable[P, R] = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the installation nor the home can be written: compiled anew in each process
+        result = numba.njit(**options)(function)
     return result
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import sklearn
 
+from kampong._runtime.locks import lock_of
 from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
 from kampong.checkpoint.errors import CheckpointError
@@ -110,9 +111,10 @@ def save(model: Any, path: str | os.PathLike[str], *, key: Key = None) -> None:
     key : bytes, str or path, optional
         The key that signs the file, or the file that holds it.
     """
-    if isinstance(model, Savable):
-        model._before_save()
-    arrays, facts = pack(model)
+    with lock_of(model):
+        if isinstance(model, Savable):
+            model._before_save()
+        arrays, facts = pack(model)
     write(path, arrays, facts, key=key)
 
 
@@ -133,9 +135,11 @@ def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
     bytes
         What `from_bytes` takes.
     """
-    if solve and isinstance(model, Savable):
-        model._before_save()
-    return encode(*pack(model), key=key)
+    with lock_of(model):
+        if solve and isinstance(model, Savable):
+            model._before_save()
+        packed = pack(model)
+    return encode(*packed, key=key)
 
 
 def from_bytes(data: bytes, *, key: Key = None) -> Any:

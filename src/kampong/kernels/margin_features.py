@@ -290,7 +290,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             if which:
                 worst = max(f.solution.gap.relative for f in which)
                 text = message.format(gap=worst, tol=self.tol, max_iter=self.max_iter)
-                warnings.warn(f"{name} ({len(which)} features): {text}", ConvergenceWarning, stacklevel=5)
+                warnings.warn(f"{name} ({len(which)} features): {text}", ConvergenceWarning, stacklevel=6)
         counts = [sum(f.chain == chain for f in features) for chain in range(n_chains)]
         if min(counts) < length and not any(f.solution.status == "interrupted" for f in features):
             short = self.classes_.tolist()[-1 if n_chains == 1 else int(np.argmin(counts))]
@@ -299,7 +299,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
                 f"after {min(counts)}: no direction is left that is orthogonal to the earlier ones. Lower "
                 f"n_components_per_class={self.n_components_per_class}, or use another kernel.",
                 CriterionWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         worst = max(f.solution.gap.relative for f in features)
         if self.method == "core" and self.criterion == "meb" and worst > 0.5:
@@ -307,7 +307,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
                 f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
                 f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import with_callbacks
 from kampong._runtime.compute import stack
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import savable
 from kampong.data.rows import check_choice, check_number, validate_rows
 from kampong.kernels.margin_features import MarginFeatures
@@ -181,6 +182,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self.verbose = verbose
 
     @with_callbacks
+    @one_at_a_time
     def fit(self, X: Any, y: Any) -> Self:
         """Extract the features.
 
@@ -200,6 +202,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         return self
 
     @with_callbacks
+    @one_at_a_time
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Float:
         """Extract the features and return them for the same rows, which takes no further kernel values.
 
@@ -222,6 +225,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         X, values = self._fit(X, y)
         return values.astype(X.dtype, copy=False)
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from a batch and the rows stored so far, then forget all rows that no feature uses.
 
@@ -268,6 +272,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self.class_means_ = class_means(self._project(sample.X), sample.codes, len(self.classes_))
         return self
 
+    @one_at_a_time
     def transform(self, X: Any) -> Float:
         """Return the features of each row: one block product with the support vectors.
 
@@ -285,6 +290,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         rows = validate_rows(self, X)
         return self._project(rows).astype(rows.dtype, copy=False)
 
+    @one_at_a_time
     def decision_function(self, X: Any) -> Float:
         """Return how near each row is to each class mean in the space of the features.
 
@@ -311,6 +317,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         return self.features_.toarray(), head.weights, head.offsets
 
     @property
+    @one_at_a_time
     def components_(self) -> Float:
         """The directions, one a row; they exist as vectors for the linear kernel only."""
         check_is_fitted(self)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport, FitWatcher
 from kampong._runtime.compute import block_rows
+from kampong._runtime.locks import one_at_a_time
 from kampong.data.gate import admit
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
@@ -238,6 +239,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         watcher.finish()
         return None
 
+    @one_at_a_time
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         if not isinstance(self._statistics, KernelScatter):
             check_finite(X, type(self).__name__)

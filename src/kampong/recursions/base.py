@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import fix_signs, project
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import Savable
 from kampong.data.rows import check_number, check_points, raise_not_finite, validate_rows
 from kampong.recursions.snapshot import FIRST, orthonormal
@@ -60,6 +61,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             f"be merged (got {type(other).__name__}). {self._mergeable}"
         )
 
+    @one_at_a_time
     def transform(self, X: Any) -> Float:
         """Project rows: (X − mean_) @ components_.T, a sparse product for sparse rows.
 
@@ -76,6 +78,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         return project(validate_rows(self, X), self.components_, self.mean_)
 
+    @one_at_a_time
     def inverse_transform(self, X: Any) -> Float:
         """Return the points of the original space that have these coordinates.
 
@@ -98,6 +101,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return result
 
     @property
+    @one_at_a_time
     def components_(self) -> Float:
         """The directions, orthonormal rows with their largest entry positive; zero where a vector has not started.
 
@@ -106,12 +110,14 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._directions()[0]
 
     @property
+    @one_at_a_time
     def vectors_(self) -> Float:
         """The vectors v of the recursion as they are, one a row: not orthogonal, of length λ + θ."""
         check_is_fitted(self)
         return self._state.vectors
 
     @property
+    @one_at_a_time
     def convergence_(self) -> float:
         """How far the subspace moved while the number of rows last doubled: the sine of the largest angle.
 
@@ -121,17 +127,20 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._state.snapshot.convergence
 
     @property
+    @one_at_a_time
     def converged_(self) -> bool:
         """Whether `convergence_` has come down to `tol`; from then on no row is taken."""
         check_is_fitted(self)
         return self._converged
 
     @property
+    @one_at_a_time
     def eigenvalues_(self) -> Float:
         """The estimated eigenvalue of each direction: ‖v‖ − θ, in the scale of the criterion."""
         return self._directions()[1]
 
     @property
+    @one_at_a_time
     def mean_(self) -> Float:
         """The mean of all rows."""
         check_is_fitted(self)
@@ -161,6 +170,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    @one_at_a_time
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds: the state in use, and its rivals where there are any."""
         if not hasattr(self, "_states"):
@@ -270,7 +280,7 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             f"theta={state.theta[turning].max():g} does not make it positive. Such a vector turns round and is not the "
             f'leading direction. Use theta="auto", a theta above {worst:.2g}, or a smaller epsilon.',
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import savable
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.rows import check_choice, check_number, check_weights, validate_batch
@@ -222,6 +223,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         """
         return cls(n_components, a=a, theta=theta, amnesia=amnesia, update="distance")
 
+    @one_at_a_time
     def fit(self, X: Any, y: Any, weights: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
@@ -247,6 +249,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         self._directions()
         return self
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.
 
@@ -270,6 +273,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         X, y = validate_batch(self, X, y, reset=reset)
         return self._learn(X, y, classes, sample_weight, reset=reset)
 
+    @one_at_a_time
     def partial_fit_transform(self, X: Any, y: Any, classes: Any = None) -> Float:
         """Take more rows, and return each in the subspace as it is after that row: y(i) = W(i)ᵀ(u(i) − m(i)).
 
@@ -296,6 +300,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         self._learn(X, y, classes, None, reset=reset, points=points)
         return points
 
+    @one_at_a_time
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class: Gaussian classes of equal weight and variance in the subspace.
 
@@ -324,6 +329,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         probabilities[:, seen] = likelihoods / likelihoods.sum(axis=1, keepdims=True)
         return probabilities
 
+    @one_at_a_time
     def predict(self, X: Any) -> np.ndarray:
         """Return the class whose mean is nearest in the subspace.
 
@@ -341,12 +347,14 @@ class MarginRecursion(ClassifierMixin, Recursion):
         return labels
 
     @property
+    @one_at_a_time
     def epsilon_(self) -> float:
         """The weight ε in use."""
         check_is_fitted(self)
         return self._state.epsilon
 
     @property
+    @one_at_a_time
     def losses_(self) -> Float:
         """The smooth share of errors on later rows of each ε that epsilon="auto" chooses from."""
         check_is_fitted(self)
@@ -354,6 +362,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         return np.array([shot.loss / shot.judged if shot.judged else np.nan for shot in shots])
 
     @property
+    @one_at_a_time
     def theta_(self) -> Float:
         """The shift in each vector."""
         check_is_fitted(self)
@@ -366,12 +375,14 @@ class MarginRecursion(ClassifierMixin, Recursion):
         return self._index.sorted
 
     @property
+    @one_at_a_time
     def class_counts_(self) -> Float:
         """The weight of the rows of each class."""
         check_is_fitted(self)
         return self._state.counts[self._index.order]
 
     @property
+    @one_at_a_time
     def class_means_(self) -> Float:
         """The mean of each class; `mean_` for a class declared but not seen."""
         counts = self.class_counts_

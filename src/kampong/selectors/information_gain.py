@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import compiled
+from kampong._runtime.locks import both_locked, one_at_a_time
 from kampong.checkpoint import Savable, savable
 from kampong.checkpoint.contents import digest_of
 from kampong.data.gate import admit
@@ -91,6 +92,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
     def __init__(self, n_features: int = 10) -> None:
         self.n_features = n_features
 
+    @one_at_a_time
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count all rows, forgetting what was learnt before.
 
@@ -115,6 +117,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._gains = information_gain(self.presence_, self.class_counts_)
         return self
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Count more rows; order and batches do not matter.
 
@@ -156,20 +159,22 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         result.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             result.feature_names_in_ = self.feature_names_in_
-        result._index = self._index.copy()
-        labels = np.array(other._index.labels, dtype=other._index.dtype)
-        _, codes, new = check_labels(result._index, labels, len(labels))
-        result._index.add(new, labels.dtype)
-        result._counts, result._presence = self._counts.copy(), self._presence.copy()
-        result._numbers = self._numbers.copy()
-        result._enlarge()
-        result._counts[codes] += other._counts
-        result._numbers[codes] += other._numbers
-        result._presence[codes] += other._presence
-        result._n_samples = self._n_samples + other._n_samples
+        with both_locked(self, other):
+            result._index = self._index.copy()
+            labels = np.array(other._index.labels, dtype=other._index.dtype)
+            _, codes, new = check_labels(result._index, labels, len(labels))
+            result._index.add(new, labels.dtype)
+            result._counts, result._presence = self._counts.copy(), self._presence.copy()
+            result._numbers = self._numbers.copy()
+            result._enlarge()
+            result._counts[codes] += other._counts
+            result._numbers[codes] += other._numbers
+            result._presence[codes] += other._presence
+            result._n_samples = self._n_samples + other._n_samples
         result._gains = None
         return result
 
+    @one_at_a_time
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
         """Take rows out again: the counts become those of a selector that never saw them.
 
@@ -211,6 +216,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._numbers[codes] = np.where(gone, 0, np.maximum(self._numbers[codes] - taken._numbers, 1))
         return self._receipt(before, codes[gone], int(np.count_nonzero(weights)), float(weights.sum()))
 
+    @one_at_a_time
     def unlearn_class(self, label: Any) -> Receipt:
         """Take all rows of a class out again, without having them at hand.
 
@@ -229,6 +235,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         rows, weight = int(self._numbers[code]), float(self._counts[code])
         return self._receipt(self.state_digest(), np.array([code]), rows, weight)
 
+    @one_at_a_time
     def state_digest(self) -> str:
         """Return the SHA-256 digest of all that the selector remembers of its rows.
 
@@ -240,6 +247,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return digest_of(self._to_state() or {})
 
+    @one_at_a_time
     def transform(self, X: Any) -> Any:
         """Return the columns that are kept.
 
@@ -256,6 +264,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         parent: Any = super()  # it has no types
         return parent.transform(admit(X))
 
+    @one_at_a_time
     def inverse_transform(self, X: Any) -> Any:
         """Return rows of the original width, with zeros in the columns that were left out.
 
@@ -273,6 +282,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         return parent.inverse_transform(admit(X))
 
     @property
+    @one_at_a_time
     def scores_(self) -> Float:
         """The information gain of each column, in nats."""
         check_is_fitted(self)
@@ -281,6 +291,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         return self._gains
 
     @property
+    @one_at_a_time
     def presence_(self) -> Float:
         """The weight of the rows of each class in which each column is not zero."""
         check_is_fitted(self)
@@ -293,6 +304,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         return self._index.sorted
 
     @property
+    @one_at_a_time
     def class_counts_(self) -> Float:
         """The weight of each class."""
         check_is_fitted(self)
@@ -361,6 +373,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._gains = None
         return self
 
+    @one_at_a_time
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds."""
         if not hasattr(self, "_index"):

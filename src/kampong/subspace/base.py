@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import with_callbacks
+from kampong._runtime.locks import both_locked, lock_of, one_at_a_time
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
 from kampong.data.rows import (
@@ -198,7 +199,8 @@ class DiscriminantSubspace(
         if names[0] is not None:
             result.feature_names_in_ = names[0]
         try:
-            result._statistics = self._statistics.merge(other._statistics)
+            with both_locked(self, other):
+                result._statistics = self._statistics.merge(other._statistics)
         except ValueError as error:
             raise ValueError(f"{name}.merge: {error}") from None
         result._said = False
@@ -270,6 +272,7 @@ class DiscriminantSubspace(
         return self._statistics.classes
 
     @property
+    @one_at_a_time
     def class_counts_(self) -> Float:
         """The weight of each class, decayed where rows age."""
         check_is_fitted(self)
@@ -283,6 +286,7 @@ class DiscriminantSubspace(
         return counts / counts.sum() if given is None else given
 
     @property
+    @one_at_a_time
     def class_means_(self) -> Float:
         """The mean of each class, (n_classes, n_features); `mean_` for a class declared but not seen."""
         check_is_fitted(self)
@@ -291,12 +295,14 @@ class DiscriminantSubspace(
         return means
 
     @property
+    @one_at_a_time
     def mean_(self) -> Float:
         """The mean of all rows, each counted for each of its labels."""
         check_is_fitted(self)
         return self._statistics.mean
 
     @property
+    @one_at_a_time
     def n_samples_seen_(self) -> int:
         """The number of rows of positive weight learnt."""
         check_is_fitted(self)
@@ -395,6 +401,7 @@ class DiscriminantSubspace(
         known = self._read()
         return known.probabilities(rows)
 
+    @one_at_a_time
     def freeze(self, keep: Predictor | None = None) -> Predictor | None:
         """Return all that predicts in the present state, frozen: later rows do not change it.
 
@@ -483,6 +490,7 @@ class DiscriminantSubspace(
         """Say before the first rows how wide they may become, which decides what is remembered of them."""
         self._widest = n_features
 
+    @one_at_a_time
     def _move_columns(self, places: Integer, n_features: int) -> None:
         """Move columns to other places of a new width, as if all rows so far had come with them there."""
         self._statistics.move_columns(places, n_features)
@@ -582,10 +590,12 @@ class DiscriminantSubspace(
     def _read(self) -> Predictor:
         """Return the predictor of the present state, made at most once; say once what is to be said of it."""
         check_is_fitted(self)
-        if self._predictor is None:
-            self._predictor = self._make(None)
-        self._say(self._predictor)
-        return self._predictor
+        with lock_of(self):  # what another thread learns meanwhile would leave an old predictor behind
+            if self._predictor is None:
+                self._predictor = self._make(None)
+            known = self._predictor
+        self._say(known)
+        return known
 
     def _say(self, predictor: Predictor) -> None:
         """Warn, once a model, where the directions are not what was hoped for."""
@@ -610,6 +620,7 @@ class DiscriminantSubspace(
         """Learn the rows of `fit`; return the weights that they got."""
         return self._learn(X, y, sample_weight)
 
+    @one_at_a_time
     def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
         """Update the statistics; return the weights that the rows got."""
         ages = self.half_life is not None and not isinstance(self.half_life, str)
@@ -629,6 +640,7 @@ class DiscriminantSubspace(
             except ValueError:  # what cannot be solved says so when it is read
                 return
 
+    @one_at_a_time
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds: the statistics, and the predictor of their present state if there is one."""
         if not hasattr(self, "_statistics"):

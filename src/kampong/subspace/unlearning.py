@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint.contents import digest_of
 from kampong.data.rows import check_weights, validate_batch
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -41,6 +42,7 @@ class Unlearning:
     half_life: Any
     _statistics: ClassMeans
 
+    @one_at_a_time
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
         """Take rows out again: the model becomes the one that never saw them.
 
@@ -68,6 +70,7 @@ class Unlearning:
         rows, weight = int(np.count_nonzero(weights)), float(weights.sum())
         return self._take_out(name, lambda: self._statistics.unlearn(X, y, weights), rows, weight)
 
+    @one_at_a_time
     def unlearn_class(self, label: Any) -> Receipt:
         """Take all rows of a class out again, without having them at hand.
 
@@ -94,6 +97,7 @@ class Unlearning:
         rows, left = before[0] - statistics.n_samples, statistics.total if statistics.n_samples else 0.0
         return Receipt(**{**vars(receipt), "rows": rows, "weight": before[1] - left})
 
+    @one_at_a_time
     def state_digest(self) -> str:
         """Return the SHA-256 digest of all that the model remembers of its rows.
 

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import Savable
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
@@ -49,6 +50,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
     _codes: Integer
     _weights: list[Float]
 
+    @one_at_a_time
     def decision_function(self, X: Any) -> Float:
         """Return the signed score of each row: 1 or more beyond the margin of its class.
 
@@ -72,6 +74,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         return scores[:, 0] if len(self.intercept_) == 1 else scores
 
     @property
+    @one_at_a_time
     def coef_(self) -> Float:
         """The normal vectors of the hyperplanes, (n_problems, n_features), for kernel="linear" only."""
         check_is_fitted(self)
@@ -83,6 +86,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         coefficients: Float = np.asarray(self.dual_coef_ @ self.support_vectors_)
         return coefficients
 
+    @one_at_a_time
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row.
 
@@ -197,6 +201,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         count = len(self.intercept_)
         return self.dual_coef_, np.eye(count), self.intercept_
 
+    @one_at_a_time
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds."""
         if not hasattr(self, "support_"):
@@ -251,7 +256,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
                 problems = (
                     "" if len(outcomes) == 1 else f" (classes {[self.classes_[p] for p in which[:5]]} vs the rest)"
                 )
-                warnings.warn(f"{name}{problems}: {text}", ConvergenceWarning, stacklevel=3)
+                warnings.warn(f"{name}{problems}: {text}", ConvergenceWarning, stacklevel=4)
 
 
 MESSAGES = {

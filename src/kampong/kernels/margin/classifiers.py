@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
+from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import savable
 from kampong.data.rows import check_choice, check_number
 from kampong.kernels.margin.base import MarginClassifier
@@ -428,6 +429,7 @@ class CoreVectorClassifier(MarginClassifier):
         self.verbose = verbose
 
     @with_callbacks
+    @one_at_a_time
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes, one for two classes, else one a class.
 
@@ -479,6 +481,6 @@ class CoreVectorClassifier(MarginClassifier):
                 f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
                 f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
