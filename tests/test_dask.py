@@ -26,6 +26,8 @@ from kampong import (
     KernelFisherDiscriminant,
     MarginRecursion,
     MarginSubspace,
+    MaximumMarginDiscriminant,
+    MinOverClassifier,
     fit_landmarks,
     statistics_of,
 )
@@ -212,6 +214,43 @@ def test_kernel_models_merge_on_landmarks_of_a_sample(client):
     np.testing.assert_array_equal(gain.get_support(), InformationGain(9).fit(X, y).get_support())
 
 
+@pytest.mark.parametrize("model", [CoreVectorClassifier(), MaximumMarginDiscriminant()], ids=["machine", "mmda"])
+def test_core_sets_travel_and_rows_stay(client, model, tmp_path):
+    import pandas as pd
+
+    X, y = load_digits(return_X_y=True)
+    X, y = np.tile(X, (2, 1)) + np.random.default_rng(0).normal(size=(2 * len(X), 64)), np.tile(y, 2)
+    cuts = [1, 900, 900, 3000]
+    local = clone(model).fit(X, y)
+    found = on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client)
+    np.testing.assert_allclose(found.margin_, local.margin_, rtol=2 * model.tol)
+    assert (found.dual_gap_ <= model.tol).all()
+    assert len(np.setxor1d(found.support_, local.support_)) <= 0.02 * len(local.support_)
+    assert found.moved_["violators"] < X.nbytes
+    assert found.moved_["looks"] >= 2
+    assert on_dask.score(found, blocks(X, cuts), blocks(y, cuts), client=client) == found.score(X, y)
+    np.testing.assert_array_equal(on_dask.predict(found, blocks(X, cuts)).compute(), found.predict(X))
+    if isinstance(model, MaximumMarginDiscriminant):
+        np.testing.assert_allclose(on_dask.transform(found, blocks(X, cuts)).compute(), found.transform(X))
+        np.testing.assert_allclose(found.class_means_, local.class_means_, rtol=0, atol=0.05)
+    # files, and dataframes without a cluster
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(64)]).assign(kind=[f"k{one}" for one in y])
+    for number in range(3):
+        frame.iloc[number * 1198 : number * 1198 + 1198].to_parquet(tmp_path / f"{number}.parquet")
+    files = on_dask.fit(model, tmp_path, "kind", client=client)
+    np.testing.assert_array_equal(files.support_, found.support_)
+    with pytest.raises(ValueError, match=r"it takes no weights\. Leave sample_weight out"):
+        on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), blocks(np.ones(len(y)), cuts), client=client)
+
+
+def test_a_killed_worker_gives_the_same_core_sets(client):
+    X, y = load_digits(return_X_y=True)
+    X, y = np.tile(X, (2, 1)) + np.random.default_rng(0).normal(size=(2 * len(X), 64)), np.tile(y, 2)
+    cuts = range(100, len(X), 100)
+    calm = on_dask.fit(CoreVectorClassifier(), blocks(X, cuts), blocks(y, cuts), client=client)
+    assert killed_fit(client, CoreVectorClassifier(), X, y, 3) == calm.to_bytes()
+
+
 def killed_fit(client, model, X, y, seed):
     """Fit while a worker, chosen at random, is killed at a random moment."""
 
@@ -329,7 +368,7 @@ def test_the_graph_is_small_and_the_tasks_are_named(tmp_path):
 def test_what_cannot_be_done_is_named():
     X, y = wine()
     rows = blocks(X, [90])
-    for model in (MarginRecursion(), CoreVectorClassifier()):
+    for model in (MarginRecursion(), MinOverClassifier()):
         with pytest.raises(TypeError, match=rf"{type(model).__name__} cannot be learnt in parts.*Use one of Fisher"):
             on_dask.fit(model, rows, y)
     with pytest.raises(TypeError, match=r"X is a ndarray; it needs to be a dask array.*estimator's own fit"):

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import alone, stack
+from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
 from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of, tree
 from kampong.adapters.reading import Counts
 from kampong.data.rows import check_finite, check_rows
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
     from kampong.adapters.dask_parts import Parts, Reader
     from kampong.streaming.schema import Layout
-    from kampong.subspace.predictor import Predictor
 
     Model = TypeVar("Model")
 
@@ -56,7 +58,8 @@ def fit(
     Parameters
     ----------
     estimator : estimator
-        A linear subspace, KernelFisherDiscriminant, KernelMarginSubspace or InformationGain. It does not change.
+        A linear subspace, KernelFisherDiscriminant, KernelMarginSubspace or InformationGain; or CoreVectorClassifier
+        or MaximumMarginDiscriminant, whose core sets travel while the rows stay. It does not change.
     X : dask array, dask dataframe, or path or list of paths
         The rows. Blocks of an array are dense or CSR. Paths are files, folders or patterns such as "rows/*.parquet", in
         any format that `kampong learn` reads; each file is a part and is read where the task runs.
@@ -104,6 +107,10 @@ def fit_counted(
 ) -> tuple[Model, Counts]:
     """Return what `fit` returns, and how many records were read, learnt and set aside."""
     model: Any = estimator
+    if isinstance(model, MARGIN_MODELS):
+        if sample_weight is not None:
+            raise ValueError(f"{type(model).__name__}: it takes no weights. Leave sample_weight out.")
+        return fit_margin(clone(model), parts_of(X, y, None, layout), client, patience)
     check_mergeable(model)
     parts = parts_of(X, y, sample_weight, layout)
     made_ready = prepared(model, parts, client, patience)
@@ -305,12 +312,19 @@ def _first_rows(items: Sequence[Any]) -> Any:
 class _Answer:
     """A frozen predictor that answers for one part."""
 
-    predictor: Predictor
+    predictor: Any  # a Predictor, or a margin model
     what: str
     names: tuple[str, ...] | None
 
     def __call__(self, X: Any) -> Any:
-        known = self.predictor
+        known: Any = self.predictor
+        if isinstance(known, MARGIN_MODELS):
+            names = getattr(known, "feature_names_in_", None)
+            X = X if names is None or not hasattr(X, "columns") else X[list(names)]
+            if not X.shape[0]:  # a part without rows has answers of the right shape
+                return getattr(known, self.what)(np.zeros((1, known.n_features_in_)))[:0]
+            with alone():
+                return getattr(known, self.what)(X)
         basis = getattr(known, "basis", None)
         if self.names is not None and hasattr(X, "columns"):
             X = X[list(self.names)]
@@ -324,15 +338,17 @@ class _Answer:
             return known.head.probabilities(known.seen_points(rows))
 
 
-def _predictor(model: Any) -> Predictor:
+def _predictor(model: Any) -> Any:
+    if isinstance(model, MARGIN_MODELS):
+        check_is_fitted(model)
+        return model
     frozen = model.freeze() if hasattr(model, "freeze") else None
     if frozen is None:
         raise TypeError(
             f"{type(model).__name__} has no frozen predictor. Give a fitted linear or kernel subspace of two "
             "classes or more, such as FisherDiscriminant."
         )
-    predictor: Predictor = frozen
-    return predictor
+    return frozen
 
 
 def _names(model: Any) -> tuple[str, ...] | None:

@@ -124,7 +124,7 @@ def learn_files(
     key : bytes, str or path, optional
         The key that signs the model file, or the file that holds it.
     untrusted : bool
-        Whether the files may be made to do harm: parsers then run apart, as in `Source`.
+        Whether to take only formats that withstand any bytes, as in `Source`.
     watch : callable, optional
         Called with the number of parts that are done, and of all.
     tell : callable, optional

@@ -167,7 +167,7 @@ class Chains:
         earlier = self._earlier(chain)
         if not earlier:
             return self.hulls[chain]
-        return replace(self.hulls[chain], directions=np.column_stack([f.values for f in earlier]))
+        return self.hulls[chain].without(earlier)
 
     def _begin(self, point: Float | None, hull: Hull) -> Float:
         """Return the point to start from, or zero; weight at every pattern puts all of them into the core set."""

@@ -15,7 +15,7 @@ from kampong.checkpoint.errors import CheckpointError
 from kampong.data.rows import LARGEST_ENTRY, check_number, refuse_vanishing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint.contents import Contents
@@ -199,7 +199,7 @@ class Kernel:
         return values.astype(left.dtype, copy=False)
 
 
-def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, coef0: Any) -> Kernel:
+def make_kernel(owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degree: Any, coef0: Any) -> Kernel:
     """Check the parameters of a kernel and fix what depends on the data.
 
     Parameters
@@ -208,8 +208,8 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
         Who asks, for the messages.
     kernel : str or callable
         One of "linear", "rbf", "polynomial" ("poly"), "sigmoid", "precomputed", or a callable of two blocks of rows.
-    X : array or sparse matrix of shape (n_samples, n_features)
-        The rows that "mean" and "scale" are computed from.
+    X : array or sparse matrix of shape (n_samples, n_features), or Columns
+        The rows that "mean" and "scale" are computed from, or what is known of them.
     gamma : float, "mean" or "scale"
         "mean" is one over the mean squared distance of two rows; "scale" is 1 / (n_features · X.var()).
     degree : float
@@ -232,17 +232,63 @@ def make_kernel(owner: str, kernel: Any, X: Rows, *, gamma: Any, degree: Any, co
     step = "3 is common; a polynomial of degree 1 is the linear kernel."
     degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
     coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
-    mean, variances = moments(X)
+    columns = X if isinstance(X, Columns) else columns_of(X)
+    mean, variances = columns.mean, columns.squares / columns.count
     if isinstance(gamma, str) and variances.sum() < 1e-290:
-        entries = X if isinstance(X, np.ndarray) else X.data
-        refuse_vanishing(owner, float(np.abs(entries).max(initial=0.0)))
+        refuse_vanishing(owner, float(np.abs([columns.low, columns.high]).max(initial=0.0)))
     value = gamma_from(owner, gamma, mean, variances)
-    if name != "rbf" or not isinstance(X, np.ndarray):
+    if name != "rbf" or not columns.dense:
         return Kernel(name, gamma=value, degree=degree, coef0=coef0)
-    constant = X.max(axis=0) == X.min(axis=0)
-    mean[constant] = X[0, constant]
+    constant = columns.high == columns.low
+    mean = np.where(constant, columns.low, mean)
     varying = np.flatnonzero(~constant) if constant.any() else None
     return Kernel(name, gamma=value, centre=mean, varying=varying)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a kernel needs to know of rows that may lie elsewhere, column by column.
+
+    Attributes
+    ----------
+    count : int
+        The number of rows.
+    mean, squares : array of shape (n_features,)
+        The mean, and the sum of squared distances from it.
+    low, high : array of shape (n_features,)
+        The least and the largest value.
+    dense : bool
+        Whether the rows are dense.
+    """
+
+    count: int
+    mean: Float
+    squares: Float
+    low: Float
+    high: Float
+    dense: bool
+
+    @classmethod
+    def together(cls, parts: Sequence[Columns]) -> Columns:
+        """Return the columns of the rows of all parts."""
+        result: Columns = parts[0]
+        for more in parts[1:]:
+            count, step = result.count + more.count, more.mean - result.mean
+            squares = result.squares + more.squares + step**2 * (result.count * more.count / count)
+            mean = result.mean + step * (more.count / count)
+            low, high = np.minimum(result.low, more.low), np.maximum(result.high, more.high)
+            result = Columns(count, mean, squares, low, high, result.dense and more.dense)
+        return result
+
+
+def columns_of(X: Rows) -> Columns:
+    """Return what a kernel needs to know of the columns of rows."""
+    mean, variances = moments(X)
+    if isinstance(X, np.ndarray):
+        low, high = X.min(axis=0), X.max(axis=0)
+    else:
+        low, high = (np.asarray(side(axis=0).todense()).ravel() for side in (X.min, X.max))
+    return Columns(X.shape[0], mean, variances * X.shape[0], low, high, isinstance(X, np.ndarray))
 
 
 def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:

@@ -20,6 +20,7 @@ from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_s
 from kampong.kernels.margin.base import MESSAGES, MarginClassifier
 from kampong.kernels.margin.hull import Hull
 from kampong.kernels.margin.problem import Options
+from kampong.kernels.margin.remote import remote_hulls
 from kampong.kernels.row_sample import RowSample, class_means
 from kampong.subspace.criteria import CriterionWarning
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.kernels.chains import Feature, Product, Start
+    from kampong.kernels.functions import Columns
     from kampong.kernels.margin.kernel_rows import KernelRows
+    from kampong.kernels.margin.remote import Holder
 
 FIGURES = {
     "n_kernel_evaluations_per_feature_": np.int64,
@@ -94,6 +97,23 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         if watcher is not None:
             watcher.finish()
         return values
+
+    def _fit_elsewhere(self, holder: Holder, columns: Columns, classes: np.ndarray, codes: Integer) -> None:
+        """Extract features from rows that lie elsewhere, in parts; class means are left to who holds the rows."""
+        rows = self._open_elsewhere(holder, columns, classes)
+        signs, X = self._signs(codes), rows.elsewhere
+        length = int(self.n_components_per_class) * (2 if len(signs) == 1 else 1)
+        self._check_memory(X, length * len(signs))
+        options = Options(
+            float(self.tol), max_steps=int(self.max_iter), block_bytes=self._budget, verbose=int(self.verbose)
+        )
+        hulls = remote_hulls(signs, float(self.C))
+        chains = Chains(rows, hulls, length, options, self._product(X), self.orthogonal == "all")
+        rows.here.features = chains.features
+        found = chains.extract(check_random_state(self.random_state), {})
+        self._comment(found.features, length, len(signs))
+        self._keep(X, codes, found)
+        self._codes = codes
 
     def _hulls(self, signs: list[Float], rows: KernelRows) -> list[Hull]:
         """Return the two-class problems."""

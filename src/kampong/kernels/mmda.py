@@ -252,6 +252,11 @@ class MaximumMarginDiscriminant(MarginFeatures):
                 f"{name}.partial_fit cannot use kernel='precomputed': its matrix has no values for the stored rows. "
                 "Use a named kernel or a callable."
             )
+        if not first and not hasattr(self, "_sample"):
+            raise ValueError(
+                f"{name}.partial_fit: this model was fitted in parts and has no sample of the rows to go on from. Fit "
+                "again on all rows, or begin with partial_fit."
+            )
         X, y = self._validate(X, y, reset=first)
         seen = 0 if first else self.n_samples_seen_
         if first:

@@ -22,13 +22,16 @@ from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
+from kampong.kernels.margin.remote import RemoteRows
 from kampong.kernels.plain import ExportingMargin
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
+    from kampong.kernels.functions import Columns
     from kampong.kernels.margin.core_set import Solution
     from kampong.kernels.margin.hull import Hull
+    from kampong.kernels.margin.remote import Holder
 
 
 class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, BaseEstimator):
@@ -146,6 +149,25 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
             # a column that is constant so far may vary in a later batch
             self._kernel = replace(self._kernel, varying=None)
         return KernelRows(self._kernel, X, budget=self._budget)
+
+    def _open_elsewhere(self, holder: Holder, columns: Columns, classes: np.ndarray) -> RemoteRows:
+        """Fix the classes and the kernel for rows that lie elsewhere."""
+        self._check_parameters()
+        name = type(self).__name__
+        kernel = "a callable" if callable(self.kernel) else self.kernel
+        if kernel in ("a callable", "precomputed"):
+            raise ValueError(
+                f"{name}: kernel={kernel!r} cannot be computed where the parts are. Use 'rbf', 'linear', 'polynomial' "
+                "or 'sigmoid'."
+            )
+        for option, needed in {"criterion": "gap", "selection": "furthest", "method": "core"}.items():
+            value = getattr(self, option, needed)
+            if value != needed:
+                raise ValueError(f"{name}: {option}={value!r} needs all rows here. In parts, use {option}={needed!r}.")
+        self._encode(classes)
+        self.n_features_in_ = holder.width
+        self._kernel = make_kernel(name, self.kernel, columns, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        return RemoteRows(self._kernel, holder)
 
     @property
     def _budget(self) -> int:

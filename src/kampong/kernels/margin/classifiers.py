@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +18,12 @@ from kampong.kernels.margin.core_set import solve
 from kampong.kernels.margin.hull import Hull
 from kampong.kernels.margin.over import OverClassifier
 from kampong.kernels.margin.problem import Options
+from kampong.kernels.margin.remote import remote_hulls
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Integer
+    from kampong.kernels.functions import Columns
+    from kampong.kernels.margin.remote import Holder
 
 
 @savable
@@ -484,3 +490,16 @@ class CoreVectorClassifier(MarginClassifier):
                 stacklevel=3,
             )
         return self
+
+    def _fit_elsewhere(self, holder: Holder, columns: Columns, classes: np.ndarray, codes: Integer) -> None:
+        """Fit on rows that lie elsewhere, in parts."""
+        C = check_number(type(self).__name__, "C", self.C, low=1e-12, high=1e12, next_step="1 is the default.")
+        rows = self._open_elsewhere(holder, columns, classes)
+        hulls = remote_hulls(self._signs(codes), C)
+        options = Options(
+            float(self.tol), max_steps=int(self.max_iter), block_bytes=self._budget, verbose=int(self.verbose)
+        )
+        found = solve(rows, hulls, options, check_random_state(self.random_state))
+        self._weights, self._codes = [solution.alpha for solution in found], codes
+        self._store(rows.elsewhere, hulls, found, rows)
+        self._warn(found)

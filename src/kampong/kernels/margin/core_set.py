@@ -18,6 +18,7 @@ import numpy as np
 from kampong._runtime.compute import one_blas_thread, run
 from kampong.kernels.margin.hull import Gap
 from kampong.kernels.margin.problem import Options, Problem, Stopped, starts_whole
+from kampong.kernels.margin.remote import RemoteRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +166,7 @@ def _solve_level(
     """Solve all problems on one set of patterns."""
     shared = None
     for problem in problems:
-        if problem.hull.directions is None and len(problem.core) == rows.n_samples <= problem.block_size(rows):
+        if not problem.hull.deflated and len(problem.core) == rows.n_samples <= problem.block_size(rows):
             # read only, so all problems may look at the same block
             problem.block = shared = rows.block(problem.core, problem.core) if shared is None else shared
     pending, turn = problems, 0
@@ -247,6 +248,9 @@ def _certify(rows: KernelRows, problems: list[Problem]) -> None:
             hull, problem.gradient = problem.hull.restrict(problem.core), np.empty(rows.n_samples)
             problem.gradient[problem.core] = hull.gradient(products[:, column], problem.alpha)
     large = [p for p in problems if p not in small]
+    if large and isinstance(rows, RemoteRows):
+        _certify_elsewhere(rows, large)
+        problems, large = small, []
     if large:
         for problem, gradient in zip(large, _look(rows, large, None), strict=True):
             problem.gradient = gradient
@@ -261,9 +265,16 @@ def _certify(rows: KernelRows, problems: list[Problem]) -> None:
             problem.remember(problem.hull, full, problem.gradient)
 
 
+def _certify_elsewhere(rows: RemoteRows, problems: list[Problem]) -> None:
+    """Ask those who hold the rows for the gap, the margins of the core set, and the worst patterns."""
+    for problem, sight in zip(problems, rows.look(problems), strict=True):
+        problem.gradient, problem.margins = None, sight.margins
+        problem.gap = Gap(float(problem.alpha @ sight.margins), sight.least)
+        problem.candidates = sight.worst, sight.gradients
+
+
 def _finished(problem: Problem, rows: KernelRows, sampled: bool) -> bool:
     """Tell whether a problem is solved; with the ball test of the papers a sample without violators is enough."""
-    assert problem.gradient is not None
     reached = problem.reached(problem.gradient, rows.diagonal) or (sampled and problem.options.criterion == "meb")
     if reached and not problem.status:
         problem.status = "converged"
@@ -283,21 +294,27 @@ def _grow(problem: Problem, gradient: Float, where: Integer, rows: KernelRows) -
 
 def _grow_all(problem: Problem, rows: KernelRows) -> bool:
     """Add the worst of all patterns; if none is left, solve the inner problem more exactly."""
-    gradient = problem.gradient
-    assert gradient is not None
-    added = problem.violators(gradient, np.arange(rows.n_samples), problem.batch())
+    if problem.gradient is not None:
+        where: Integer = np.arange(rows.n_samples)
+        gradient = problem.gradient
+    else:
+        assert problem.candidates is not None
+        where, gradient = problem.candidates
+    added = problem.violators(gradient, where, problem.batch())
     if not len(added) and problem.steps and not (problem.part is not None and problem.moved):
         problem.inner_tol *= 0.25
         if problem.inner_tol < 1e-3 * problem.options.tol:
             problem.status = "stalled"
             return False
-    problem.want(added, gradient[added])
+    problem.want(where[added], gradient[added])
     return True
 
 
 def _improve(problems: list[Problem], rows: KernelRows, options: Options) -> None:
     """Extend the core sets and solve on them, on all cores; forget kernel blocks that would not fit together."""
     _plan_blocks(problems, rows, options)
+    if problems:
+        rows.bring(np.concatenate([problem.wanted[0] for problem in problems]))
     if rows.kernel.name == "callable":
         # a caller's function may not be safe in threads
         for problem in problems:

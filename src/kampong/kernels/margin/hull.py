@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kampong.kernels.margin.steps import maxminover, minover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kampong._runtime.compute import Float, Integer
     from kampong.kernels.margin.kernel_rows import KernelRows
@@ -88,6 +88,15 @@ class Hull:
     def hard(self) -> bool:
         """Tell whether the problem may have no solution, because the origin may lie in the hull."""
         return self.ridge == 0.0
+
+    @property
+    def deflated(self) -> bool:
+        """Tell whether directions are taken off the kernel."""
+        return self.directions is not None
+
+    def without(self, features: Sequence[Any]) -> Hull:
+        """Return the hull without some directions, whose values at all patterns are known."""
+        return replace(self, directions=np.column_stack([feature.values for feature in features]))
 
     def restrict(self, indices: Integer) -> Hull:
         """Return the hull of some of the patterns."""

@@ -91,6 +91,9 @@ class KernelRows:
             part._last_use = np.zeros(len(indices), dtype=np.int64)
         return part
 
+    def bring(self, rows: Integer) -> None:
+        """Have the points of some rows at hand; here they all are."""
+
     def fetch_all(self) -> bool:
         """Store all rows if they fit the budget; tell whether they did."""
         if self.n_samples > self.capacity:
@@ -247,15 +250,20 @@ class KernelRows:
         return PreparedRows(self._points.rows[indices], self._points.norms[indices])
 
     def _diagonal(self, X: Rows) -> Float:
-        diagonal = self.kernel.diagonal(self._points)
-        limit = float(np.finfo(self.dtype).max)
-        if not (np.abs(diagonal) < limit).all():
-            largest = float(np.abs(X.data if not isinstance(X, np.ndarray) else X).max())
-            raise ValueError(
-                f"The {self.kernel.name} kernel overflows in {self.dtype} (largest magnitude of X {largest:.3g}). "
-                "Scale the features, for instance with sklearn.preprocessing.StandardScaler, or pass float64."
-            )
-        return diagonal
+        return diagonal_of(self.kernel, self._points, X)
+
+
+def diagonal_of(kernel: Kernel, points: PreparedRows, X: Rows) -> Float:
+    """Return k(x, x) of rows; refuse rows for which it overflows."""
+    diagonal = kernel.diagonal(points)
+    limit = float(np.finfo(X.dtype).max)
+    if not (np.abs(diagonal) < limit).all():
+        largest = float(np.abs(X.data if not isinstance(X, np.ndarray) else X).max())
+        raise ValueError(
+            f"The {kernel.name} kernel overflows in {X.dtype} (largest magnitude of X {largest:.3g}). "
+            "Scale the features, for instance with sklearn.preprocessing.StandardScaler, or pass float64."
+        )
+    return diagonal
 
 
 @compiled

@@ -92,6 +92,7 @@ class Problem:
     alpha: Float = field(default_factory=lambda: np.zeros(0))
     margins: Float = field(default_factory=lambda: np.zeros(0))
     gradient: Float | None = None
+    candidates: tuple[Integer, Float] | None = None
     looked_from: Float = field(default_factory=lambda: np.zeros(0))
     block: Float | None = None
     best: tuple[float, Integer, Float] | None = None
@@ -111,7 +112,7 @@ class Problem:
         self.inner_tol = 1e-3 if self.options.criterion == "meb" else 0.5 * self.options.tol
         # any ridge keeps ‖v‖² positive; without one ‖v‖² may reach zero, up to rounding
         relative = 0.0 if hull.ridge > 0 else 1e-12 if rows.dtype == np.float64 else 1e-8
-        self.floor = relative * float(np.abs(hull.squared_norms(rows.diagonal)).max())
+        self.floor = relative and relative * float(np.abs(hull.squared_norms(rows.diagonal)).max())
         if alpha.any():
             self.core = np.flatnonzero(alpha)
         else:
@@ -170,11 +171,12 @@ class Problem:
         # a subset's support vectors are a third or so of those of four times the patterns
         return max(64, len(self.core) * (2 if self.rounds == 0 else 1))
 
-    def reached(self, gradient: Float, diagonal: Float) -> bool:
+    def reached(self, gradient: Float | None, diagonal: Float) -> bool:
         """Tell whether the criterion holds at these patterns."""
-        objective, least = self.gap.objective, float(gradient.min())
         if self.options.criterion == "gap":
             return self.gap.relative <= self.options.tol
+        assert gradient is not None
+        objective, least = self.gap.objective, float(gradient.min())
         constant = float(self.hull.squared_norms(diagonal)[0])
         radius = (1 + self.options.tol) ** 2 * (constant - objective)
         return constant + objective - 2 * least <= radius
