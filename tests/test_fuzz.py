@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fuzz import arrays, model_files, sparse_rows, subjects
+from fuzz import arrays, corpus, labels, model_files, sparse_rows, subjects
 from fuzz.children import campaign
 
 if sys.platform != "linux":
@@ -30,9 +30,23 @@ def test_odd_arrays_are_right_or_refused():
         assert arrays.attempt(seed) in ("right", "refused")
 
 
+def test_odd_labels_and_weights_are_right_or_refused():
+    cheap = {"InterClassScatter", "ClassMeans", "InformationGain", "MarginRecursion"}
+    seeds = [i for i, (name, _, what, kind) in enumerate(labels.CASES) if name in cheap or kind == "masked"]
+    for seed in seeds:
+        assert labels.attempt(seed) in ("right", "refused")
+
+
 def test_model_files_that_lie_are_refused_or_give_numbers():
     model_files.prepare(one_in=7)
     outcome = campaign(model_files.attempt, range(500))
     assert outcome.findings == {}
     assert outcome.counts["refused"] > 250
     assert outcome.counts["answers"] > 20
+
+
+@pytest.mark.parametrize("path", corpus.files(), ids=lambda path: path.name)
+def test_what_once_broke_something_breaks_nothing(path):
+    outcome = campaign(lambda _: corpus.replay(path), [0])
+    assert outcome.findings == {}
+    assert path.stat().st_size <= corpus.MOST

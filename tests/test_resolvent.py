@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 
 from kampong import (
@@ -177,3 +178,12 @@ def test_no_more_than_a_few_blocks_of_memory():
         # each part that is held back in turn may take more steps than the result
         steps = model.n_steps_ if ridge == "rule" else resolvent.MOST_STEPS
         assert peak < (steps + 30) * block
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["scatter", "resolvent", "reservoir"])
+@pytest.mark.parametrize("model", [FisherDiscriminant(ridge=0.1), MarginSubspace(2, epsilon=0.1)])
+def test_classes_of_equal_means_are_equally_probable(model, solver):
+    rows = np.repeat(np.random.default_rng(0).integers(-3, 4, size=(16, 9)).astype(float), 3, axis=0)
+    found = clone(model).set_params(solver=solver).fit(rows, np.arange(48) % 3).predict_proba(rows)
+    assert np.allclose(found, 1 / 3)

@@ -18,6 +18,7 @@ import kampong
 from fuzz.children import Finding
 from fuzz.subjects import ESTIMATORS, learns, methods_of, plain, rows, takes_labels
 from kampong.checkpoint import CheckpointError, load, pack, write
+from kampong.checkpoint.file import encode
 
 SOURCE = str(Path(kampong.__file__).parent)
 REFUSALS = (SOURCE, "sklearn/utils/validation", "sklearn/utils/_param", "sklearn/utils/multiclass", "sklearn/base")
@@ -85,21 +86,29 @@ def prepare(one_in=1):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model"
             write(path, *packed(*case))
-            _use(load(path), case, path)
+            use(load(path), case, path)
 
 
-def attempt(seed):
-    """Change one file in a few places, load it and use it."""
+def made(seed):
+    """Return the case of a seed, what it changes, and the bytes of the file; None for bytes that cannot be written."""
     rng = np.random.default_rng(seed)
     case = CASES[seed % len(CASES)]
     arrays, facts = copy.deepcopy(packed(*case))
     done = [_change(rng, arrays, facts) for _ in range(int(rng.choice([1, 1, 1, 2, 3])))]
+    try:
+        return case, done, encode(arrays, facts)
+    except CheckpointError:
+        return case, done, None
+
+
+def attempt(seed):
+    """Change one file in a few places, load it and use it."""
+    case, done, content = made(seed)
+    if content is None:
+        return "not written"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        try:
-            write(path, arrays, facts)
-        except CheckpointError:
-            return "not written"
+        path.write_bytes(content)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -109,12 +118,12 @@ def attempt(seed):
         except Exception as error:
             raise Finding(f"{case}, load, {done}: {_told(error)}") from None
         try:
-            return _use(model, case, path)
+            return use(model, case, path)
         except Finding as error:
             raise Finding(f"{case}, {error}, {done}") from None
 
 
-def _use(model, case, path):
+def use(model, case, path):
     """Call every method; an error of the library is an answer, NaN is none."""
     X, y = rows(2, 12)
     form = sparse.csr_array(X) if case[1] == "sparse" else X

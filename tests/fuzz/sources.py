@@ -72,11 +72,14 @@ def attempt_on(kind):
     """Return the attacker of one format."""
 
     def attempt(seed):
-        rng = np.random.default_rng([seed, FORMATS.index(kind)])
-        data = mutated(rng, kind)
-        return read(data, kind)
+        return read(made(kind, seed), kind)
 
     return attempt
+
+
+def made(kind, seed):
+    """Return the damaged file of a seed."""
+    return mutated(np.random.default_rng([seed, FORMATS.index(kind)]), kind)
 
 
 def mutated(rng, kind):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from kampong.checkpoint.contents import LARGEST_WIDTH, as_arrays, from_arrays
+from kampong.data.gate import admit
 from kampong.data.labels import (
     LabelIndex,
     Members,
@@ -459,7 +460,7 @@ class ClassMeans:
     def _read_labels(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
         n_rows = len(weights)
         rows = None if weights.all() else np.flatnonzero(weights)
-        y = np.asarray(y)
+        y = np.asarray(admit(y, "y"))
         if rows is not None and y.shape == (n_rows,):
             kept, codes, new = check_labels(self._index, y[rows], len(rows))
             return Members(rows, codes, weights[rows], n_rows), new, kept.dtype

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong._runtime.locks import lock_of
+from kampong.data.rows import refuse_overflow
+
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float
     from kampong.subspace.predictor import Predictor
@@ -34,10 +37,12 @@ class ScoresNovelty:
         """
         model: Any = self  # an estimator
         rows = model._rows(X)
-        known: Predictor = model._read()
+        with lock_of(model):
+            known: Predictor = model._read()
+            seen = model.class_counts_ > 0
         points = known.points(rows).astype(np.float64, copy=False)
-        centres = known.centres[model.class_counts_ > 0]
+        centres = known.centres[seen]
         nearest = (np.square(centres).sum(axis=1) - 2.0 * points @ centres.T).min(axis=1)
-        kept = np.square(points) @ (known.eigenvalues / (1.0 + known.eigenvalues))
-        scores: Float = -0.5 * (nearest + kept)
-        return scores
+        with np.errstate(over="ignore"):
+            kept = np.square(points) @ (known.eigenvalues / (1.0 + known.eigenvalues))
+        return refuse_overflow("score_samples", -0.5 * (nearest + kept))

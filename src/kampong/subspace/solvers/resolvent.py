@@ -116,7 +116,9 @@ def build(
     factor, d = statistics.between_factor(), statistics.n_features
     scale = _scale(statistics) if value is None else np.ones(d)
     block = _orthonormal(factor / scale, np.empty((0, d)))
-    most = max(1, len(block))
+    if not len(block):  # class means coincide: any direction is as good, and one must be there to be said so
+        block = np.eye(1, d, int(np.argmax(statistics.within_variances())))
+    most = len(block)
     limit = min(steps, int(max(2, BASIS_BYTES // (8 * most * d))))
     room, within, last = np.empty((min(limit, 8) * most, d)), np.empty((0, 0)), -np.inf
     step = 0
