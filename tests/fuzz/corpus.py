@@ -12,7 +12,7 @@ from pathlib import Path
 from fuzz import model_files, sources
 from kampong.checkpoint import CheckpointError, load
 
-FOLDER = Path(__file__).parent / "crashers"
+FOLDER = Path(__file__).parent / "kept"
 MOST = 64 * 2**10
 """The most bytes of one file: the corpus stays small."""
 
