@@ -1,13 +1,32 @@
-"""Heads that are trained on rows: what they see, and that their weights are those of the problem they state."""
+"""Heads chosen for any criterion by rows held back, and heads that are trained on rows: what they see and state."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import sparse, special
+from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from kampong import FisherDiscriminant, load
+from kampong import (
+    FisherDiscriminant,
+    InterClassScatter,
+    KernelMarginSubspace,
+    MarginSubspace,
+    MaximumMarginCriterion,
+    SupervisedKampongMeasure,
+    load,
+)
+from kampong.datasets import sparse_text
+from kampong.statistics.held_back import HeldBack
+from kampong.statistics.reservoir import SampledScatter
+from kampong.statistics.rows import ClassRows
+from kampong.subspace.choice import choose_parameter
+from kampong.subspace.criteria import MarginCriterion
+from kampong.subspace.heads import Inside
+
+quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 
 
 def many_columns(seed=0, rows=1200, features=70, classes=3):
@@ -49,3 +68,159 @@ def test_what_logistic_regression_sees_beside_the_directions_is_saved_and_moves_
     np.testing.assert_array_equal(kept.hidden, before.hidden)
     assert np.abs(kept.probabilities(X) - before.probabilities(X)).max() < 0.2
     assert np.mean(kept.answers(X)[1] == y) == pytest.approx(again.score(X, y), abs=0.02)
+
+
+# Heads of any criterion, tried on rows held back.
+
+
+CHOOSING = {
+    "epsilon": MarginSubspace(epsilon="auto"),
+    "a": SupervisedKampongMeasure(a="auto"),
+    "maximum margin": MaximumMarginCriterion(head="best"),
+    "class means": InterClassScatter(head="best"),
+    "plain Fisher": FisherDiscriminant(ridge=0.0, head="best"),
+    "kernel": KernelMarginSubspace(landmarks=60, head="best"),
+}
+
+
+def halves():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))  # the last rows were written by others
+    X, y = X[order], y[order]
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+def log_loss(model, T, t):
+    return -np.log(np.maximum(model.predict_proba(T)[np.arange(len(t)), t], 1e-12)).mean()
+
+
+@quiet
+@pytest.mark.parametrize("name", CHOOSING)
+def test_a_chosen_head_is_better_than_gaussian_classes_and_means_what_it_says(name):
+    X, y, T, t = halves()
+    model = clone(CHOOSING[name]).fit(X, y)
+    plain = clone(CHOOSING[name]).set_params(head="gaussian").fit(X, y)
+    assert len(model.choice_.heads) >= 2
+    least = min(model.choice_.heads.values())
+    assert model.choice_.heads[model.head_] <= least + 0.002
+    assert model.score(T, t) >= plain.score(T, t) - 0.005
+    assert log_loss(model, T, t) < log_loss(plain, T, t)
+    sure = model.predict_proba(T).max(axis=1)
+    assert abs(sure.mean() - model.score(T, t)) < 0.05
+
+
+@quiet
+@pytest.mark.parametrize("name", CHOOSING)
+def test_a_chosen_head_is_saved_merged_and_learnt_on(name, tmp_path):
+    X, y, T, t = halves()
+    model = clone(CHOOSING[name]).partial_fit(X[:600], y[:600]).partial_fit(X[600:], y[600:])
+    before = model.predict_proba(T)
+    model.save(tmp_path / "model.kampong")
+    np.testing.assert_array_equal(load(tmp_path / "model.kampong").predict_proba(T), before)
+    model.partial_fit(T[:100], t[:100])
+    kept = model.freeze(keep=load(tmp_path / "model.kampong").freeze())
+    assert kept.head.name == load(tmp_path / "model.kampong").head_
+    assert np.mean(kept.answers(T)[1] == t) > model.score(T, t) - 0.03
+    if name == "kernel":
+        return
+    first, second = (clone(CHOOSING[name]).partial_fit(X[part], y[part]) for part in (slice(600), slice(600, None)))
+    merged = first.merge(second)
+    np.testing.assert_allclose(np.abs(merged.components_), np.abs(model.fit(X, y).components_), atol=0.2)
+    assert merged.score(T, t) > model.score(T, t) - 0.03
+
+
+@quiet
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_rows_held_back_are_scored_by_what_has_not_seen_them(value):
+    X, y, _, _ = halves()
+    statistics = SampledScatter(64).update(X, y)
+    sample = statistics.sample(8192)
+    _, _, trial = choose_parameter(MarginCriterion, statistics, 3, "best", value)
+    fold = np.arange(len(y))[::5]
+    rows = np.asarray(sample.rows)
+    others = np.setdiff1d(np.arange(len(y)), fold)
+    codes = sample.members.codes
+    means = np.array([rows[others][codes[others] == k].mean(axis=0) for k in range(10)])
+    priors = np.bincount(codes[others]) / len(others)
+    mean = priors @ means
+    centred = rows[others] - means[codes[others]]
+    within = centred.T @ centred / len(others)
+    between = (priors[:, None] * (means - mean)).T @ (means - mean)
+    directions = np.linalg.eigh(between - value * within)[1][:, -3:]
+    covariance = directions.T @ within @ directions
+    away = (rows[fold][:, None] - means) @ directions
+    expected = -0.5 * np.einsum("nkp,pq,nkq->nk", away, np.linalg.inv(covariance), away) + np.log(priors)
+    inside = Inside(np.zeros((10, 3)), np.ones(10), np.eye(3), 1.0, False, np.zeros(3), 1.0)
+    found = trial(inside, np.zeros((3, 64))).scores[0][: len(fold)]
+    difference = found - expected
+    np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape), atol=1e-6)
+
+
+@quiet
+def test_no_trained_head_has_seen_the_rows_that_judge_it():
+    """Labels drawn at random cannot be told from new rows, whatever is trained."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 20)), rng.integers(0, 3, 600)
+    models = [MarginSubspace(12, epsilon="auto", head=head) for head in ("quadratic", "logistic", "gaussian", "auto")]
+    for model in (*models, MarginSubspace(12, epsilon=0.0, head="best")):
+        model.fit(X, y)
+        assert min(model.choice_.heads.values()) > 0.6  # two thirds are wrong, and a little of the log-loss
+        assert model.predict_proba(X).max(axis=1).mean() < 0.45
+
+
+@quiet
+@pytest.mark.parametrize("name", ["epsilon", "a", "maximum margin", "kernel"])
+def test_the_choice_of_a_head_is_smooth_for_any_criterion(name):
+    X, y, T, _ = halves()
+    X, y = X[:500], y[:500]
+    first = clone(CHOOSING[name]).fit(X, y)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        moved = X * (1 + 1e-12 * rng.uniform(-1, 1, X.shape))
+        other = clone(CHOOSING[name]).fit(moved, y)
+        assert other.head_ == first.head_
+        np.testing.assert_allclose(other.predict_proba(T), first.predict_proba(T), atol=1e-6)
+
+
+@quiet
+def test_while_everything_fits_a_wide_stream_trains_as_a_fit():
+    X, y = sparse_text(1500, 9000, 30, n_classes=3, random_state=0)
+    for model in (
+        FisherDiscriminant(head="logistic"),
+        FisherDiscriminant(head="quadratic"),
+        InterClassScatter(head="best"),
+    ):
+        fitted, streamed = clone(model).fit(X, y), clone(model)
+        for part in np.array_split(np.arange(len(y)), 4):
+            streamed.partial_fit(X[part], y[part])
+        assert streamed.head_ == fitted.head_
+        np.testing.assert_allclose(streamed.predict_proba(X), fitted.predict_proba(X), atol=1e-6)
+
+
+def test_kernel_sums_without_some_rows_are_those_of_the_others():
+    X, y, _, _ = halves()
+    model = KernelMarginSubspace(landmarks=40, head="best").fit(X, y)
+    everything = model._statistics
+    sample = everything.sample(2048)
+    fold = np.arange(0, sample.rows.shape[0], 3)
+    held = HeldBack(everything, sample, fold)
+    rows, codes = np.asarray(sample.rows), sample.members.codes
+    others = np.setdiff1d(np.arange(len(codes)), fold)
+    means = np.array([rows[others][codes[others] == k].mean(axis=0) for k in range(10)])
+    np.testing.assert_allclose(held.means, means, atol=1e-8)
+    centred = rows[others] - means[codes[others]]
+    block = np.random.default_rng(0).normal(size=(rows.shape[1], 3))
+    np.testing.assert_allclose(held.within_times(block), centred.T @ (centred @ block) / len(others), atol=1e-8)
+
+
+def test_the_rows_of_a_fit_are_drawn_without_being_copied():
+    X, y, _, _ = halves()
+    weights = np.tile([0.0, 1.0, 2.0], 400)
+    statistics = ClassRows(64).update(sparse.csr_array(X), y, weights)
+    sample = statistics.sample(300)
+    places, codes, own = statistics.drawn(300)
+    np.testing.assert_array_equal(sample.rows.toarray(), X[places])
+    np.testing.assert_array_equal(codes, y[places])
+    np.testing.assert_array_equal(own, weights[places])
+    assert own.min() > 0
+    np.testing.assert_array_equal(own, sample.own)

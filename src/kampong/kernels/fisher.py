@@ -9,15 +9,19 @@ from kampong.checkpoint import savable
 from kampong.data.labels import is_indicator
 from kampong.data.rows import check_number
 from kampong.kernels.subspace import KernelSubspace
+from kampong.kernels.trial import landmark_trial
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.subspace.choice import choose_parameter
 from kampong.subspace.criteria import FisherCriterion, MarginCriterion, landmark_ridge
 from kampong.subspace.novelty import ScoresNovelty
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
     from kampong.statistics import ClassMeans
-    from kampong.statistics.kernel_scatter import KernelScatter
     from kampong.subspace.criteria import Criterion
+    from kampong.subspace.heads import Inside
     from kampong.subspace.predictor import Recipe
+    from kampong.subspace.trials import HeadTrial
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
@@ -66,10 +70,11 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
         nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
         `landmarks` the number of Fourier features.
-    head : {"auto", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
-        covariance a class, or logistic regression, both trained on a sample of 2,048 rows; or a mixture. "auto" takes
+        covariance a class, or logistic regression, both trained on a sample of 2,048 rows; or a mixture. "auto", or
+        "best", takes
         the one of Gaussian, cosine, regression and mixture that errs least on that sample, its rows left out one by
         one. All are calibrated there. With several labels a row it is Gaussian. Fourier features with a named head
         keep no sample, and are not calibrated.
@@ -186,6 +191,10 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
 
     _tries = True
 
+    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+        assert isinstance(self._statistics, KernelScatter)
+        return landmark_trial(self._statistics, inside, components, value)
+
     def _kind(self) -> type[Criterion]:
         return FisherCriterion
 
@@ -241,9 +250,12 @@ class KernelMarginSubspace(KernelSubspace):
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
         nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
         `landmarks` the number of Fourier features.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ, ρ the
-        automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"), or the nearest class mean.
+        automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"); the nearest class mean; the
+        cosine to the class means; least squares on the classes; a covariance a class, or logistic regression, both
+        trained on a sample of 2,048 rows; or a mixture. "best" keeps that sample too, and takes the one that errs least
+        on parts of it, held back in turn from the statistics; it is calibrated there.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool
@@ -290,6 +302,8 @@ class KernelMarginSubspace(KernelSubspace):
         The solver that found the directions.
     head_ : str
         The head in use.
+    choice_ : Choice or None
+        With head="best" the losses of the `heads` that were compared, and how γ was chosen if it was.
 
     See Also
     --------
@@ -352,8 +366,15 @@ class KernelMarginSubspace(KernelSubspace):
 
     def _recipe(self) -> Recipe:
         """Return what is asked for; with as many landmarks as rows S_w may vanish, and the head needs a ridge."""
-        ridge = landmark_ridge(self._statistics) * self._statistics.within_trace
-        return replace(super()._recipe(), head_ridge=ridge)
+        return replace(super()._recipe(), head_ridge=self._head_ridge())
+
+    def _head_ridge(self) -> float:
+        return landmark_ridge(self._statistics) * self._statistics.within_trace
+
+    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+        ridge = self._head_ridge()
+        trial = choose_parameter(MarginCriterion, self._statistics, self._wanted(), self.head, value, ridge)[2]
+        return None if trial is None else trial(inside, components)
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         if is_indicator(y):

@@ -23,7 +23,7 @@ from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.functions import Kernel, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
 from kampong.kernels.plain import kernel_steps
-from kampong.kernels.trial import KEPT, choose_width, landmark_trial
+from kampong.kernels.trial import KEPT, choose_width
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import BUDGET, ROW_BYTES, ClassReservoir
@@ -32,7 +32,7 @@ from kampong.subspace.base import DiscriminantSubspace, check_priors
 from kampong.subspace.choice import Choice
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
-from kampong.subspace.predictor import TRAINED, TRIED, Predictor, Recipe, RowsInHand, make_predictor
+from kampong.subspace.predictor import BEST, TRAINED, TRIED, Predictor, Recipe, RowsInHand, make_predictor
 from kampong.subspace.solvers import classes_seen
 from kampong.subspace.unlearning import LANDMARKS
 
@@ -109,7 +109,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
     _space = "directions of the landmarks' span"
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
     columns_can_move = False
-    _tries: ClassVar[bool] = False  # whether heads are compared on rows left out, which needs a ridge
+    _tries: ClassVar[bool] = False  # whether heads are compared though nothing asks for it: rows left out one by one
     _width: Choice | None = None  # how γ was chosen
 
     def merge(self, other: Self) -> Self:
@@ -184,7 +184,7 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        check_choice(name, "head", self.head, ("auto", *HEADS))
+        check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
         check_priors(name, self.priors)
         check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
@@ -263,7 +263,8 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _empty_on(self, basis: Basis) -> KernelScatter:
         """Return statistics on landmarks that have learnt nothing, with a sample of rows where heads are tried."""
-        if not self._tries or (isinstance(basis, FourierBasis) and self.head != "auto"):  # such a model holds no row
+        tries = self._tries and (self.head == "auto" or not isinstance(basis, FourierBasis))  # which hold no row
+        if not tries and not self._wants_sample():
             return KernelScatter(basis)
         budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
         return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=int(self.random_state)))
@@ -384,15 +385,15 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
 
     def _recipe(self) -> Recipe:
         """Return what is asked for; landmarks have no order, so signs follow from the class means."""
-        recipe = replace(super()._recipe(), signs_by_means=True)
-        if not self._tries or (self.head != "auto" and self.head not in (*TRIED, *TRAINED)):
+        head = "auto" if self.head == BEST else self.head
+        recipe = replace(super()._recipe(), signs_by_means=True, head=head)
+        if self.head != BEST and (not self._tries or head not in ("auto", *TRIED, *TRAINED)):
             return recipe
+        return replace(recipe, trial=self._trial, choice=self._width)
 
-        def trial(inside: Inside, components: Float, value: float) -> HeadTrial | None:
-            assert isinstance(self._statistics, KernelScatter)
-            return landmark_trial(self._statistics, inside, components, value)
-
-        return replace(recipe, trial=trial, choice=self._width)
+    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+        """Return heads to try on rows that they have not seen, None where too few rows can judge."""
+        raise NotImplementedError
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         made = super()._make(rows, keep)

@@ -18,14 +18,14 @@ from kampong.subspace.heads.fitting import badness, fit_weights, least_point
 from kampong.subspace.heads.mixture import PRIOR, START
 from kampong.subspace.leave_one_out import FEWEST, LEAST_LEFT, LeaveOneOut, Trial
 from kampong.subspace.solvers import classes_seen
-from kampong.subspace.trials import EMPTY, HeadTrial
+from kampong.subspace.trials import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.kernels.functions import Kernel
-    from kampong.subspace.heads import Head, Inside
+    from kampong.subspace.heads import Inside
 
 KEPT = 2048
 """Rows that judge heads, and train those that are trained."""
@@ -86,8 +86,11 @@ class LandmarkTrial(Trial):
     and 2,048 rows are few to train on.
     """
 
-    def _makers(self) -> dict[str, Callable[[], tuple[Head, Float]]]:
-        return HeadTrial._makers(self)
+    def _offers_shapes(self) -> bool:
+        return False
+
+    def _offers_logistic(self) -> bool:
+        return False
 
     def _widen(self) -> None:
         """Add no directions: those of a kernel's feature space are many."""

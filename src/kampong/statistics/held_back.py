@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong.data.labels import Members
+from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows, within_squares, within_times
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer
     from kampong.statistics.rows import Sample
 
-Sampled = ClassRows | ClassReservoir
+Sampled = ClassRows | ClassReservoir | KernelScatter
 
 TINY = np.finfo(float).tiny
 
@@ -27,7 +28,7 @@ class HeldBack(ClassMeans):
 
     Parameters
     ----------
-    statistics : ClassRows or ClassReservoir
+    statistics : ClassRows, ClassReservoir or KernelScatter
         The statistics of all rows.
     sample : Sample
         Some of these rows.
@@ -55,7 +56,8 @@ class HeldBack(ClassMeans):
         self._counts[self._counts <= 1e-9 * everything] = 0.0
         sums = sparse.csr_array((own[rows], (codes, rows)), shape=(len(order), len(fold))) @ self.rows
         sums = sums if isinstance(sums, np.ndarray) else sums.toarray()
-        self._means = statistics._means[: len(order)].copy()
+        self._means = np.empty((len(order), self.n_features))
+        self._means[order] = statistics.means
         left = self._counts > 0
         # Σ w (x − m) over the rows that stay is minus the sum over the rows held out.
         self.shift = np.zeros_like(self._means)
@@ -67,7 +69,10 @@ class HeldBack(ClassMeans):
         if not isinstance(statistics, ClassScatter):
             X, members = statistics.held()
             self.others = X, members.without(sample.numbers[fold])
-        self._squares = statistics._squares[: len(order)] * (self._counts / np.maximum(everything, TINY))
+        if isinstance(statistics, KernelScatter):  # which knows them for all classes together
+            self._squares = statistics.within_trace * self._counts
+        else:
+            self._squares = statistics._squares[: len(order)] * (self._counts / np.maximum(everything, TINY))
         if self.multilabel:
             self._row_weight = statistics.row_weight - float(own.sum())
             total = statistics.row_weight * statistics.row_mean - np.asarray(own @ self.rows).ravel()

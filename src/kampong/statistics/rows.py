@@ -125,11 +125,7 @@ class ClassRows(ClassMeans):
     def sample(self, most: int, random_state: int = 0) -> Sample:
         """Return the sample that a stream of these rows would keep: all of positive weight, or `most` of them."""
         X, members = self.held()
-        counted = np.zeros(X.shape[0])
-        counted[members.rows] = members.weights
-        numbers = np.cumsum(self._weighs)  # a row of weight 0 is absent
-        chosen, threshold = first_keys(row_keys(numbers, counted, random_state), most)
-        own = counted[chosen]
+        chosen, own, threshold = self._draw(most, random_state)
         weights = stands_for(own, np.log(own), threshold)
         place = np.full(X.shape[0], -1)
         place[chosen] = np.arange(len(chosen))
@@ -139,6 +135,23 @@ class ClassRows(ClassMeans):
         mine, rows = mine[order], rows[order]
         codes = self._index.position[members.codes[mine]]
         return Sample(X[chosen], Members(rows, codes, members.weights[mine], len(chosen)), weights, own, chosen)
+
+    def drawn(self, most: int, random_state: int = 0) -> tuple[Integer, Integer, Float]:
+        """Return places, classes and weights of the rows of that sample, where each has one label; no row is copied."""
+        X, members = self.held()
+        chosen, own, _ = self._draw(most, random_state)
+        codes = np.zeros(X.shape[0], dtype=np.int64)
+        codes[members.rows] = self._index.position[members.codes]
+        return chosen, codes[chosen], own
+
+    def _draw(self, most: int, random_state: int) -> tuple[Integer, Float, float]:
+        """Return the places of a sample, the weights of its rows, and the smallest key that was left out."""
+        X, members = self.held()
+        counted = np.zeros(X.shape[0])
+        counted[members.rows] = members.weights
+        numbers = np.cumsum(self._weighs)  # a row of weight 0 is absent
+        chosen, threshold = first_keys(row_keys(numbers, counted, random_state), most)
+        return chosen, counted[chosen], threshold
 
     def held(self) -> tuple[Rows, Members]:
         """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""

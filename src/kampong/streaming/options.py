@@ -121,8 +121,8 @@ def _head(name: str) -> str:
     """Return the name of a head that is known."""
     from kampong.subspace.heads import HEADS
 
-    if name != "auto" and name not in HEADS:
-        raise UsageError(f"--head {name!r} is unknown. Use auto, {', '.join(sorted(HEADS))}.")
+    if name not in ("auto", "best") and name not in HEADS:
+        raise UsageError(f"--head {name!r} is unknown. Use auto, best, {', '.join(sorted(HEADS))}.")
     return name
 
 

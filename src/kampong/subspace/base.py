@@ -37,7 +37,7 @@ from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.plain import Exporting
-from kampong.subspace.predictor import Predictor, Recipe, RowsInHand, make_predictor, reason_of
+from kampong.subspace.predictor import BEST, Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.prototypes import Prototyping
 from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
 from kampong.subspace.unlearning import Unlearning
@@ -128,7 +128,8 @@ class DiscriminantSubspace(
         self._say(self._predictor)
         if isinstance(self._statistics, ClassRows):
             means = self._statistics.without_rows()
-            self._statistics = means if self._predictor.criterion.needs_within else means.plain()
+            needed = self._predictor.criterion.needs_within or self._wants_sample()
+            self._statistics = means if needed else means.plain()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -465,7 +466,7 @@ class DiscriminantSubspace(
             )
         kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
         budget = int(min(self.reservoir_bytes, 2**62))
-        if kind is ClassScatter and self._value(None) is None:
+        if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
             kind = SampledScatter
         if kind is ClassScatter and isinstance(self.half_life, str) and n_features <= WIDEST_LADDER:
             kind = SampledScatter
@@ -499,7 +500,7 @@ class DiscriminantSubspace(
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        check_choice(name, "head", self.head, ("auto", *HEADS))
+        check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
         check_priors(name, self.priors)
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
         if self.half_life is not None:
@@ -522,12 +523,18 @@ class DiscriminantSubspace(
         if kind is not ClassMeans:
             return kind
         wanted, narrow = self._wanted(), n_features <= WIDEST
+        if self._wants_sample():
+            return ClassScatter if narrow else ClassRows if in_hand else ClassReservoir
         if in_hand and wanted is not None and wanted >= _count_classes(y):
             # the criterion is indifferent to so many directions: those of S_t are taken, which needs S_w
             return ClassScatter if narrow else ClassRows
         if self.head in HEADS and HEADS[self.head].needs_covariance and (narrow or not in_hand):
             return ClassScatter if narrow else ClassReservoir
         return kind
+
+    def _wants_sample(self) -> bool:
+        """Tell whether the head is chosen, or trained, with a sample of rows."""
+        return bool(self.head == BEST or (self.head in HEADS and HEADS[self.head].needs_sample))
 
     def _wanted(self) -> int | None:
         """Return the number of directions asked for, None for as many as raise the criterion."""

@@ -12,7 +12,7 @@ nodes. `leave_one_out` does the same for Fisher's criterion without parts, where
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,15 +21,15 @@ from scipy import linalg, special
 
 from kampong._runtime.compute import one_blas_thread, project
 from kampong.statistics.held_back import HeldBack
-from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.rows import ClassRows
 from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.heads import HEADS, Inside, build_head
+from kampong.subspace.heads.base import inverse_root
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_calibration, fit_weights, least_point
-from kampong.subspace.heads.linear import noise_of, regression_map, regression_of
+from kampong.subspace.heads.linear import regression_map, regression_of
 from kampong.subspace.heads.mixture import PRIOR, START
+from kampong.subspace.held_trial import HeldTrial, Piece, keeps_rows, rows_kept, scores_of
 from kampong.subspace.solvers import classes_seen, resolvent
-from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores
+from kampong.subspace.trials import EMPTY, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +100,13 @@ class Choice:
 
 
 def choose_parameter(
-    kind: type[Criterion], statistics: ClassMeans, n_components: int | None, head: str
-) -> tuple[Choice | None, Krylov | None, Callable[[Inside], HeadTrial] | None]:
+    kind: type[Criterion],
+    statistics: ClassMeans,
+    n_components: int | None,
+    head: str,
+    value: float | None = None,
+    head_ridge: float | None = None,
+) -> tuple[Choice | None, Krylov | None, Callable[[Inside, Float], HeldTrial] | None]:
     """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
     Parameters
@@ -109,11 +114,15 @@ def choose_parameter(
     kind : type of Criterion
         What is maximised.
     statistics : ClassMeans
-        What is known of the data. Without a sample of rows (ClassRows or ClassReservoir) nothing can be chosen.
+        What is known of the data. Without a sample of rows nothing can be chosen.
     n_components : int or None
         As for `solve`.
     head : str
         What will predict; a head that is trained on rows is stood in for by Gaussian classes.
+    value : float, optional
+        The parameter, where it is given and only heads are to be tried.
+    head_ridge : float, optional
+        The ridge of the head's covariance, where it is not the criterion's own.
 
     Returns
     -------
@@ -122,69 +131,69 @@ def choose_parameter(
     space : Krylov or None
         The Krylov space for the directions; None where they are found without one.
     trial : callable or None
-        Given what is known of the classes along the directions, returns heads to try on the rows held back; None where
-        the criterion has no heads to choose from.
+        Given what is known of the classes along the directions, and these, returns heads to try on the rows held back;
+        None where a row has several labels.
     """
-    nodes = kind.grid(statistics)
-    if not len(nodes) or not isinstance(statistics, ClassRows | ClassReservoir):
+    nodes = kind.grid(statistics) if value is None else np.array([value])
+    if not len(nodes) or not keeps_rows(statistics):
         return None, None, None
     sample, exact = statistics.sample(JUDGES), isinstance(statistics, ClassScatter)
-    parts = _parts(sample, statistics.total)
-    candidates = [kind.of(value) for value in nodes]
+    parts = _parts(sample, statistics.total, rows_kept(statistics))
     name = head if head in HEADS and not HEADS[head].needs_sample else "auto"
     held = [HeldBack(statistics, sample, part) for part in parts]
     # Of three rows, what is left without one may be of one class: it has no directions to judge.
-    judges = [_Judge(one, n_components, name, exact) for one in held if classes_seen(one) >= 2]
+    judges = [_Judge(one, n_components, name, exact, head_ridge) for one in held if classes_seen(one) >= 2]
     if not judges:
         return None, None, None
     codes = np.concatenate([judge.truth for judge in judges])
     weights = np.concatenate([judge.weights for judge in judges])
     space = None
-    if not exact:
+    if not exact and value is None:
         few = len(parts) == 1 and sample.own[parts[0]].sum() <= statistics.total / 32
         space = judges[0].space if few else resolvent.build(statistics)
     if not len(codes):
         return None, space, None
-    tries = kind.is_ridge and not statistics.multilabel and head in ("auto", "mixture")
-    loss = _mixed_loss if tries else _loss
+    n_rows = sum(len(part) for part in parts)
+    if value is None:
+        choice = _least(kind, statistics, nodes, judges, codes, weights, head)
+        choice = replace(choice, n_rows=n_rows)
+    else:
+        choice = Choice(value, np.empty(0), np.empty(0), n_rows)
+    trial = None
+    if not statistics.multilabel:
+        judged, criterion = Judged(codes, weights), kind.of(choice.value)
+
+        def trial(inside: Inside, components: Float) -> HeldTrial:
+            pieces = [judge.piece(criterion) for judge in judges if len(judge.points)]
+            return HeldTrial(pieces, judged, inside, components, statistics)
+
+    return choice, space, trial
+
+
+def _least(
+    kind: type[Criterion],
+    statistics: ClassMeans,
+    nodes: Float,
+    judges: list[_Judge],
+    codes: np.ndarray,
+    weights: Float,
+    head: str,
+) -> Choice:
+    """Return the value where the curve through the losses at the nodes is least."""
+    mixes = kind.is_ridge and not statistics.multilabel and head in ("auto", "best", "mixture")
+    loss = _mixed_loss if mixes else _loss
     with one_blas_thread():  # many small products: threads would wait for each other
-        losses = np.array([loss(judges, candidate, codes, weights) for candidate in candidates])
+        losses = np.array([loss(judges, kind.of(node), codes, weights) for node in nodes])
     places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
     best = least_point(places, losses + PULL * (places - usual) ** 2)
-    value = float(kind.from_coordinate(np.array([best]))[0])
-    trial = None
-    if kind.is_ridge and not statistics.multilabel:
-        judged, criterion = Judged(codes, weights), kind.of(value)
-        pieces = [judge.pieces(criterion) for judge in judges if len(judge.points)]
-
-        def trial(inside: Inside) -> HeadTrial:
-            return _trial(pieces, judged, inside)
-
-    return Choice(value, nodes, losses, sum(len(part) for part in parts)), space, trial
+    return Choice(float(kind.from_coordinate(np.array([best]))[0]), nodes, losses, 0)
 
 
-def _trial(pieces: list[tuple[Parts, Float]], judged: Judged, inside: Inside) -> HeadTrial:
-    """Return heads to try, from what each part of the rows held back says of them."""
-    scores, noise = _members(pieces, judged)
-    return HeadTrial(scores, judged, noise, inside)
-
-
-def _members(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:
-    """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
-    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
-    scores = []
-    for parts, counts in pieces:
-        with np.errstate(divide="ignore"):
-            log_priors = np.where(counts > 0, np.log(counts / counts.sum()), EMPTY)
-        scores.append(member_scores(parts, log_priors, noise, counts > 0))
-    return np.concatenate(scores, axis=1), noise
-
-
-def _parts(sample: Sample, total: float) -> list[Integer]:
-    """Return the rows to hold back, together or in turns."""
+def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
+    """Return the rows to hold back, together or in turns; of all rows kept some are left to train heads."""
     rows = np.arange(sample.rows.shape[0])
     if sample.own.sum() <= total / 8:
-        return [rows]
+        return [rows if kept >= 2 * len(rows) else rows[: -(-len(rows) // 2)]]
     if len(rows) // 8 >= ENOUGH:
         return [rows[: len(rows) // 8]]
     return [rows[first::FOLDS] for first in range(min(FOLDS, len(rows)))]
@@ -193,7 +202,7 @@ def _parts(sample: Sample, total: float) -> list[Integer]:
 def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a mixture of heads costs along the directions of a candidate."""
     judged = Judged(truth, weights)
-    scores, _ = _members([judge.pieces(candidate) for judge in judges if len(judge.points)], judged)
+    scores, _ = scores_of([judge.parts(candidate) for judge in judges if len(judge.points)], judged)
     mixed, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
     return badness(np.tensordot(mixed, scores, 1), judged)
 
@@ -212,8 +221,10 @@ def _loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights
 class _Judge:
     """Rows held back, and what candidates make of them inside the space of the others."""
 
-    def __init__(self, trained: HeldBack, n_components: int | None, head: str, exact: bool) -> None:
-        self.trained, self.n_components, self.head = trained, n_components, head
+    def __init__(
+        self, trained: HeldBack, n_components: int | None, head: str, exact: bool, head_ridge: float | None
+    ) -> None:
+        self.trained, self.n_components, self.head, self.head_ridge = trained, n_components, head, head_ridge
         self.counts, mean = trained.counts, trained.mean
         whole = exact and trained.n_features <= EXACT
         self.space = resolvent.whole(trained) if whole else resolvent.build(trained)
@@ -230,11 +241,10 @@ class _Judge:
         """Return what a candidate scores for the rows held back."""
         if not len(self.points):
             return np.empty((0, len(self.counts)))
-        factor = np.sqrt(self.counts / self.counts.sum())[:, None] * self.means
-        directions = self._directions(candidate, factor)
+        directions = self._found(candidate)
         return self._head(candidate, directions).scores(self.points @ directions)
 
-    def pieces(self, criterion: Criterion) -> tuple[Parts, Float]:
+    def parts(self, criterion: Criterion) -> tuple[Parts, Float]:
         """Return the products of rows and class means along the directions of a criterion, and the class weights."""
         priors = self.counts / self.counts.sum()
         if criterion.is_ridge and self.n_components is None:
@@ -243,12 +253,40 @@ class _Judge:
             products, gram = points @ (means * metric).T, means * metric @ means.T
             fitted = priors + regression_of(products, gram, priors)
         else:
-            directions = self._directions(criterion, np.sqrt(priors)[:, None] * self.means)
+            directions = self._white(criterion)[0]
             points, centres = self.points @ directions, self.means @ directions
             products, gram = points @ centres.T, centres @ centres.T
             fitted = priors + points @ regression_map(centres, priors)
         squares = np.broadcast_to(gram.diagonal(), products.shape)
         return Parts(products, squares, fitted, gram), self.counts
+
+    def piece(self, criterion: Criterion) -> Piece:
+        """Return all that heads are tried with along the directions of a criterion."""
+        (white, lift), found = self._white(criterion), self._found(criterion)
+        centres = self.means @ found
+        plain = self.points @ found @ centres.T - 0.5 * np.einsum("kp,kp->k", centres, centres)
+        plain[:, self.counts <= 0] = EMPTY
+        basis = self.space.basis
+        return Piece(
+            *self.parts(criterion),
+            self.points @ white,
+            white.T @ basis,
+            self.trained.mean,
+            self.trained.fold,
+            lift,
+            plain,
+        )
+
+    def _found(self, criterion: Criterion) -> Float:
+        """Return the directions of a criterion, as columns."""
+        return self._directions(criterion, np.sqrt(self.counts / self.counts.sum())[:, None] * self.means)
+
+    def _white(self, criterion: Criterion) -> tuple[Float, Float]:
+        """Return its directions in coordinates where the covariance is the identity, and what a ridge adds there."""
+        found = self._found(criterion)
+        root = inverse_root(self._covariance(criterion, found))
+        white: Float = found @ root
+        return white, self._ridge(criterion) * white.T @ white
 
     @cached_property
     def _diagonal(self) -> tuple[Float, Float, Float]:
@@ -268,16 +306,24 @@ class _Judge:
 
     def _head(self, candidate: Criterion, directions: Float) -> Head:
         """Return what predicts along some directions."""
-        trained, within = self.trained, self.space.within
-        # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
-        lift = 1e-13 * trained.everything.within_trace + candidate.head_ridge + TINY
+        trained = self.trained
         inside = Inside(
             means=self.means @ directions,
             counts=self.counts,
-            covariance=directions.T @ within @ directions + lift * directions.T @ directions,
+            covariance=self._covariance(candidate, directions),
             variance=trained.within_trace / trained.n_features,
             multilabel=bool(trained.multilabel),
             row_mean=self.centre @ directions,
             row_weight=trained.row_weight,
         )
         return build_head(self.head, inside)
+
+    def _covariance(self, candidate: Criterion, directions: Float) -> Float:
+        """Return the shared covariance along some directions, ridge included."""
+        # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
+        lift = 1e-13 * self.trained.everything.within_trace + self._ridge(candidate) + TINY
+        covariance: Float = directions.T @ self.space.within @ directions + lift * directions.T @ directions
+        return covariance
+
+    def _ridge(self, candidate: Criterion) -> float:
+        return candidate.head_ridge if self.head_ridge is None else self.head_ridge

@@ -23,15 +23,13 @@ import numpy as np
 from scipy import linalg
 
 from kampong.subspace.heads.fitting import Judged, badness, fit_weights, least_point
-from kampong.subspace.heads.linear import Cosine, Gaussian, Regression, noise_of
+from kampong.subspace.heads.linear import noise_of
 from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
 from kampong.subspace.heads.quadratic import ClassShapes, Quadratic
-from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores
+from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores, penalty_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kampong._runtime.compute import Float, Integer
     from kampong.statistics.reservoir import SampledScatter
     from kampong.statistics.rows import Sample
@@ -45,9 +43,6 @@ DECADES = np.array([-4.0, -2.5, -1.0, 0.5, 2.0])
 
 PULL = 1e-4
 """What a decade away from the usual ridge costs, times its square: where rows say nothing, the usual ridge is taken."""
-
-WORTH_IT = 0.7
-"""Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
 
 ENOUGH = 1000
 """Rows that a logistic head needs: a part of them judges, and the others train it."""
@@ -186,33 +181,8 @@ class Trial(HeadTrial):
         self.wide: Float = self.points
         self._widen()
 
-    def _makers(self) -> dict[str, Callable[[], tuple[Head, Float]]]:
-        makers, loss = super()._makers(), self.loss
-        if self._offers_shapes():
-            scores = self._shape_scores()
-            first = next(iter(makers))
-            place = (Gaussian.name, Cosine.name, Regression.name).index(first)
-            alone = [fit_weights(one[None], self.judged, START[:1])[1] for one in (self.scores[place], scores)]
-            self.scores = np.concatenate([self.scores, scores[None]])
-            self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
-            if alone[1] < alone[0]:
-                del makers[first]
-                makers = {Quadratic.name: lambda: self._make(Quadratic.name), **makers}
-        many = self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH)
-        if many and loss > WORTH_IT * self.loss:
-            mixture = makers.pop(Mixture.name)
-            makers |= {Logistic.name: lambda: self._make(Logistic.name), Mixture.name: mixture}
-        return makers
-
-    def _make(self, name: str) -> tuple[Head, Float]:
-        if name == Logistic.name:
-            return self._logistic()
-        if name != Quadratic.name:
-            return super()._make(name)
-        if self.quadratic is None:
-            self.scores = np.concatenate([self.scores, self._shape_scores()[None]])
-        assert self.quadratic is not None
-        return self.quadratic, self.scores[MEMBERS]
+    def _offers_logistic(self) -> bool:
+        return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
 
     def _hidden_for(self, name: str) -> Float:
         mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
@@ -281,19 +251,9 @@ class Trial(HeadTrial):
         heavy = len(trained) * K * seen.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
         penalties, most = (np.array([PENALTY if root is not None else PENALTIES[0]]), 12) if heavy else (PENALTIES, 60)
         trained = trained if heavy else trained[:6144]
-        judged, theta, path, losses = rows.judged(judges), None, [], []
-        for penalty in penalties:
-            points, codes, own = seen[trained], rows.codes[trained], rows.own[trained]
-            theta = fit_logistic(points, codes, own, rows.counts, float(penalty), theta, most, shape)
-            scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
-            scores[:, rows.counts <= 0] = EMPTY
-            path.append((theta, scores))
-            losses.append(fit_weights(scores[None], judged, np.array([1.0]))[1])
-        best = int(np.argmin(losses))
-        penalty = float(penalties[best])
-        if len(penalties) > 1:
-            penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
-        theta, scores = path[best]
+        trainers = seen[trained], rows.codes[trained], rows.own[trained]
+        judged = rows.judged(judges)
+        penalty, theta, scores = penalty_of(trainers, rows.counts, seen[judges], judged, penalties, most, shape)
         theta = fit_logistic(seen, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most, shape)
         if root is not None:
             theta = self._along(theta, root)

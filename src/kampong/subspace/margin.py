@@ -47,10 +47,13 @@ class MarginSubspace(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 8,192 of them or more).
+        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
+        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
+        least on rows held back, and calibrates its probabilities there. "auto" is "best" where ε is chosen too;
+        else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
+        them or more), and the nearest mean otherwise. Several labels a row: Gaussian or nearest mean.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -182,10 +185,13 @@ class InterClassScatter(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 8,192 of them or more).
+        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
+        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
+        least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
+        `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
+        otherwise. Several labels a row: Gaussian or nearest mean.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -296,10 +302,13 @@ class MaximumMarginCriterion(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 8,192 of them or more).
+        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
+        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
+        least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
+        `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
+        otherwise. Several labels a row: Gaussian or nearest mean.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -417,10 +426,13 @@ class SupervisedKampongMeasure(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "gaussian", "nearest_mean"}
+    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors, or the nearest class mean. "auto" is Gaussian where S_w is kept, and where `fit` has the rows in hand
-        (it measures the covariance on a sample of 8,192 of them or more).
+        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
+        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
+        least on rows held back, and calibrates its probabilities there. "auto" is "best" where a is chosen too;
+        else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
+        them or more), and the nearest mean otherwise. Several labels a row: Gaussian or nearest mean.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -19,9 +19,7 @@ from scipy import special
 from kampong._runtime.compute import one_blas_thread, project
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import refuse_overflow
-from kampong.statistics.kernel_scatter import KernelScatter
-from kampong.statistics.reservoir import ClassReservoir, SampledScatter
-from kampong.statistics.rows import ClassRows
+from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
 from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.subspace import leave_one_out
@@ -29,6 +27,7 @@ from kampong.subspace.choice import JUDGES, Choice, choose_parameter
 from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
 from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, Moved, build_head
 from kampong.subspace.heads.fitting import calibrated
+from kampong.subspace.held_trial import keeps_rows
 from kampong.subspace.leave_one_out import LeaveOneOut
 from kampong.subspace.plain import linear_steps
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
@@ -39,10 +38,14 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
     from kampong.checkpoint.contents import Contents
     from kampong.statistics.means import ClassMeans
+    from kampong.subspace.held_trial import Kept
     from kampong.subspace.solvers.base import Krylov
     from kampong.subspace.trials import HeadTrial
 
     Trial = Callable[[Inside, Float], HeadTrial]
+
+BEST = "best"
+"""The head that errs least on rows held back, also where the parameter of the criterion is given."""
 
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
 TRAINED = ("quadratic", "logistic")
@@ -345,7 +348,7 @@ def make_predictor(
         choice = keep.choice
     if tried is not None and choice is not None:
         with one_blas_thread():
-            chosen = tried.best() if recipe.head == "auto" else tried.named(recipe.head)
+            chosen = tried.best() if recipe.head in ("auto", BEST) else tried.named(recipe.head)
         head, choice = chosen.head, replace(choice, heads=chosen.badness)
         hidden = chosen.hidden if len(chosen.hidden) else hidden
     elif keep is not None:
@@ -384,18 +387,21 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
 
     Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
     """
-    if recipe.value is not None:
+    given = recipe.value
+    if given is not None and recipe.head != BEST:
         return None, None, None
-    tries = recipe.head == "auto" or recipe.head in TRIED
-    left_out = _left_out(recipe, statistics) if tries or recipe.head in TRAINED else None
+    tries = recipe.head in ("auto", BEST, *TRIED, *TRAINED)
+    left_out = _left_out(recipe, statistics) if tries else None
     if left_out is not None and left_out.own[left_out.judges].sum() < leave_one_out.FEWEST:
         return None, None, None
     if left_out is not None:
-        ridge, nodes, curve = left_out.ridge()
+        nothing = np.empty(0)
+        ridge, nodes, curve = left_out.ridge() if given is None else (given, nothing, nothing)
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
-        return choice, None, lambda inside, components: left_out.trial(ridge, components, inside)
-    found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head)
-    return found, space, None if trial is None or not tries else lambda inside, _: trial(inside)
+        positive = max(ridge, 1e-9 * left_out.usual)
+        return choice, None, lambda inside, components: left_out.trial(positive, components, inside)
+    found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head, given)
+    return found, space, trial if tries else None
 
 
 def _shift(priors: Float, statistics: ClassMeans) -> Float:
@@ -414,7 +420,7 @@ def _shift(priors: Float, statistics: ClassMeans) -> Float:
 def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
     """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
     if recipe.value is not None:
-        return None, None, None
+        return keep.choice if recipe.head == BEST else None, None, None
     wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
     return keep.choice, resolvent.build(statistics) if wide else None, None
 
@@ -432,7 +438,7 @@ def _kept_head(
     directions = np.concatenate([components, keep.hidden])
     wide = _inside(recipe, criterion, statistics, directions, None) if len(keep.hidden) else inside
     if head.reads_sample:
-        if not _has_sample(statistics):
+        if not keeps_rows(statistics):
             return None, nothing
         wide = _sampled(wide, statistics, directions, statistics.mean)
     then = np.concatenate([keep.components, keep.hidden])
@@ -549,21 +555,12 @@ def _covariance(
 def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, components: Float, mean: Float) -> Inside:
     """Return what is known of the classes with a sample of rows, where the head asked for is trained on one."""
     asked = recipe.head in HEADS and HEADS[recipe.head].needs_sample
-    if not asked or statistics.multilabel or not _has_sample(statistics):
+    if not asked or statistics.multilabel or not keeps_rows(statistics):
         return inside
     return _sampled(inside, statistics, components, mean)
 
 
-def _has_sample(statistics: ClassMeans) -> TypeGuard[ClassRows | ClassReservoir | KernelScatter]:
-    """Tell whether a sample of rows is kept."""
-    if isinstance(statistics, KernelScatter):
-        return statistics.kept is not None
-    return isinstance(statistics, ClassRows | ClassReservoir)
-
-
-def _sampled(
-    inside: Inside, statistics: ClassRows | ClassReservoir | KernelScatter, components: Float, mean: Float
-) -> Inside:
+def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -> Inside:
     """Return what is known of the classes with a sample of rows."""
     sample = statistics.sample(JUDGES)
     points = project(sample.rows, components, mean).astype(np.float64)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from kampong.subspace.heads.fitting import Judged, badness, fit_calibration, fit_weights, log_softplus
+from kampong.subspace.heads.fitting import Judged, badness, fit_calibration, fit_weights, least_point, log_softplus
 from kampong.subspace.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
+from kampong.subspace.heads.logistic import Logistic, fit_logistic
 from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
+from kampong.subspace.heads.quadratic import Quadratic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.compute import Float
+    from kampong._runtime.compute import Float, Integer
     from kampong.subspace.heads.base import Head, Inside
-    from kampong.subspace.heads.quadratic import Quadratic
+
+WORTH_IT = 0.7
+"""Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
 
 SLACK = 0.002
 """A simpler head may be worse by so much."""
@@ -66,6 +70,57 @@ def _lengths(parts: Parts) -> Float:
     return np.asarray(np.linalg.norm(parts.products @ (vectors[:, kept] / np.sqrt(values[kept])), axis=1))
 
 
+def penalty_of(
+    trainers: tuple[Float, Integer, Float],
+    counts: Float,
+    seen: Float,
+    judged: Judged,
+    penalties: Float,
+    most: int,
+    shape: Float | None = None,
+) -> tuple[float, Float, Float]:
+    """Return the penalty of logistic regression that judges like best, weights near it, and the scores of the judges.
+
+    Parameters
+    ----------
+    trainers : tuple of arrays
+        Coordinates, classes and weights of the rows to train with.
+    counts : array of shape (K,)
+        Class weights of all rows.
+    seen : array of shape (n, p)
+        Coordinates of the judges.
+    judged : Judged
+        Their classes and weights.
+    penalties : array
+        Nodes, strong to weak.
+    most : int
+        The most steps for each.
+    shape : array of shape (p,), optional
+        What the penalty is multiplied by along each coordinate.
+
+    Returns
+    -------
+    penalty : float
+        Between the nodes where there are several.
+    theta : array of shape (K, p + 1)
+        The weights of the best node.
+    scores : array of shape (n, K)
+        Its scores.
+    """
+    theta, path, losses = None, [], []
+    for penalty in penalties:
+        theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape)
+        scores = seen @ theta[:, :-1].T + theta[:, -1]
+        scores[:, counts <= 0] = EMPTY
+        path.append((theta, scores))
+        losses.append(fit_weights(scores[None], judged, np.array([1.0]))[1])
+    best = int(np.argmin(losses))
+    penalty = float(penalties[best])
+    if len(penalties) > 1:
+        penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
+    return penalty, *path[best]
+
+
 class HeadTrial:
     """The heads that follow from class means, counts and covariance, and their scores of rows that none has seen.
 
@@ -100,16 +155,50 @@ class HeadTrial:
         return Chosen(head, self._hidden_for(name), {name: bad})
 
     def _makers(self) -> dict[str, Callable[[], tuple[Head, Float]]]:
-        """Return the heads to compare, simplest first: the best of the single ones, and the mixture."""
+        """Return the heads to compare, simplest first: the best of the single ones, logistic, and the mixture."""
         single = {
             name: fit_weights(self.scores[[place]], self.judged, START[:1])[1]
             for place, name in enumerate((Gaussian.name, Cosine.name, Regression.name))
         }
-        first = min(single, key=lambda name: single[name])
-        return {first: lambda: self._make(first), Mixture.name: lambda: self._make(Mixture.name)}
+        first, loss = min(single, key=lambda name: single[name]), self.loss
+        makers = {first: lambda: self._make(first)}
+        if self._offers_shapes():
+            scores = self._shape_scores()
+            alone = fit_weights(scores[None], self.judged, START[:1])[1]
+            self.scores = np.concatenate([self.scores, scores[None]])
+            self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
+            if alone < single[first]:
+                makers = {Quadratic.name: lambda: self._make(Quadratic.name)}
+        if self._offers_logistic() and loss > WORTH_IT * self.loss:
+            makers[Logistic.name] = lambda: self._make(Logistic.name)
+        makers[Mixture.name] = lambda: self._make(Mixture.name)
+        return makers
+
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+        return False
+
+    def _offers_logistic(self) -> bool:
+        """Tell whether there are rows enough to train logistic regression."""
+        return False
+
+    def _shape_scores(self) -> Float:
+        """Train the quadratic head; return its scores of the rows that judge."""
+        raise KeyError(Quadratic.name)
+
+    def _logistic(self) -> tuple[Head, Float]:
+        """Return logistic regression, and its scores of the first of the rows that judge."""
+        raise KeyError(Logistic.name)
 
     def _make(self, name: str) -> tuple[Head, Float]:
         """Return a head and its scores of the rows that judge."""
+        if name == Logistic.name:
+            return self._logistic()
+        if name == Quadratic.name:
+            if self.quadratic is None:
+                self.scores = np.concatenate([self.scores, self._shape_scores()[None]])
+            assert self.quadratic is not None
+            return self.quadratic, self.scores[MEMBERS]
         if name == Gaussian.name:
             return Gaussian.build(self.inside), self.scores[0]
         if name == Cosine.name:

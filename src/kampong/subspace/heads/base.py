@@ -203,12 +203,12 @@ class Head(ABC):
 
 
 def build_head(name: str, inside: Inside) -> Head:
-    """Return a head by name; "auto" is Gaussian where the covariance is known, else the nearest mean.
+    """Return a head by name; "auto" and "best" are Gaussian where the covariance is known, else the nearest mean.
 
     Parameters
     ----------
     name : str
-        A name in `HEADS`, or "auto".
+        A name in `HEADS`, "auto" or "best".
     inside : Inside
         What is known of the classes.
 
@@ -217,7 +217,7 @@ def build_head(name: str, inside: Inside) -> Head:
     Head
         The head.
     """
-    if name == "auto":
+    if name in ("auto", "best"):
         name = "nearest_mean" if inside.covariance is None else "gaussian"
     kind = HEADS[name]
     if kind.needs_covariance and inside.covariance is None:
@@ -227,8 +227,8 @@ def build_head(name: str, inside: Inside) -> Head:
         )
     if kind.needs_sample and inside.points is None:
         raise ValueError(
-            f"head={name!r} is trained on a sample of rows with one label each, and none is kept. Use ridge='auto' (or "
-            "epsilon='auto'), which keeps one, or head='gaussian'."
+            f"head={name!r} is trained on a sample of rows with one label each, and none is kept. Fit all rows at once "
+            "with one label each, or use head='gaussian'."
         )
     return kind.build(inside)
 

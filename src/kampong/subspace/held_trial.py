@@ -1,0 +1,225 @@
+"""Heads tried on rows held back in parts, along the directions of any criterion found without them.
+
+Class means and covariance without the rows give the scores of the plain heads. Those that are trained learn from the
+rows of the sample that were not held back, along the same directions, so no row is judged by what has seen it. The head
+that wins is then built along the directions of all rows. `leave_one_out` does the same for Fisher's criterion, row by
+row, where a d × d scatter is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+import numpy as np
+
+from kampong._runtime.compute import project
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.rows import ClassRows
+from kampong.subspace.heads.fitting import Judged
+from kampong.subspace.heads.linear import NearestMean, noise_of
+from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.subspace.heads.quadratic import ClassShapes, Quadratic, class_shapes
+from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores, penalty_of
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float, Integer
+    from kampong.statistics.means import ClassMeans
+    from kampong.subspace.heads.base import Head, Inside
+
+    Kept = ClassRows | ClassReservoir | KernelScatter
+
+TRAINERS, POINTS_BYTES = 2**18, 2**28
+"""The most rows that train a head, and the most bytes of their coordinates."""
+
+MOST_SHAPES, ROWS_A_DIRECTION, ENOUGH = 32, 200, 1000
+"""Directions that a covariance a class may have; rows a direction, and rows in all, that logistic regression needs."""
+
+HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
+"""Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
+early is a penalty too."""
+
+SCOUTS, SCOUT_STEPS = 2**16, 12
+"""Rows that train it there while heads are compared, and steps: what it is worth is known before all rows are used."""
+
+FEW = 1024
+"""Rows that choose how far a covariance is shrunk."""
+
+
+class Piece(NamedTuple):
+    """What rows held back together say, along the directions of a criterion that was solved without them.
+
+    Attributes
+    ----------
+    parts : Parts
+        Their products with the class means, in coordinates where the covariance is the identity.
+    counts : array of shape (K,)
+        The weight of each class without them.
+    points : array of shape (n, p)
+        Those coordinates.
+    directions : array of shape (p, d)
+        Where the coordinates come from: (x − mean)·directionsᵀ.
+    mean : array of shape (d,)
+        The mean of the other rows.
+    fold : array of int of shape (n,)
+        Their places in the sample.
+    lift : array of shape (p, p)
+        What a ridge adds to the covariance.
+    plain : array of shape (n, K)
+        What the nearest mean scores, in coordinates that are not whitened, times the mean variance of a feature.
+    """
+
+    parts: Parts
+    counts: Float
+    points: Float
+    directions: Float
+    mean: Float
+    fold: Integer
+    lift: Float
+    plain: Float
+
+
+class HeldTrial(HeadTrial):
+    """Heads along the directions of a criterion, compared on rows held back.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+        The parts of the rows that were held back.
+    judged : Judged
+        Their classes and weights, in the same order.
+    inside : Inside
+        What is known of the classes along the directions of all rows.
+    components : array of shape (p, d)
+        Those directions.
+    statistics : ClassRows, ClassReservoir or KernelScatter
+        Where rows to train with come from.
+    """
+
+    def __init__(
+        self, pieces: list[Piece], judged: Judged, inside: Inside, components: Float, statistics: Kept
+    ) -> None:
+        scores, noise = scores_of([(piece.parts, piece.counts) for piece in pieces], judged)
+        super().__init__(scores, judged, noise, inside)
+        self.pieces, self.components, self.statistics = pieces, components, statistics
+        self._known: dict[int, tuple[Float, Integer, Float]] = {}
+        self._taught: Inside | None = None
+        self.hidden = np.empty((0, components.shape[1]))
+
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+        p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
+        return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
+
+    def _offers_logistic(self) -> bool:
+        return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
+
+    def _rows(self) -> float:
+        """Return the weight of the rows that could train a head, without looking at them."""
+        known = self.statistics
+        return known.total * min(rows_kept(known), self._most()) / max(known.n_samples, 1)
+
+    def _most(self) -> int:
+        return int(min(TRAINERS, POINTS_BYTES // (8 * max(len(self.components), 1))))
+
+    def _make(self, name: str) -> tuple[Head, Float]:
+        if name == NearestMean.name:
+            variance = self.inside.variance if self.inside.variance > 0 else 1.0
+            return NearestMean.build(self.inside), np.concatenate([piece.plain for piece in self.pieces]) / variance
+        return super()._make(name)
+
+    def _trainers(self, number: int) -> tuple[Float, Integer, Float]:
+        """Return coordinates, classes and weights of rows that a piece has not held back."""
+        if number not in self._known:
+            piece = self.pieces[number]
+            most = min(self._most(), SCOUTS + len(piece.fold))
+            points, codes, own = rows_along(self.statistics, piece.directions, piece.mean, most)
+            others = np.ones(len(codes), dtype=bool)
+            others[piece.fold] = False
+            self._known[number] = points[others], codes[others], own[others]
+        return self._known[number]
+
+    def _everybody(self) -> Inside:
+        """Return what is known of the classes with the rows that train a head in the end."""
+        if self._taught is None:
+            mean = self.statistics.mean
+            points, codes, own = rows_along(self.statistics, self.components, mean, self._most())
+            self._taught = replace(self.inside, points=points, codes=codes, own=own)
+        return self._taught
+
+    def _shape_scores(self) -> Float:
+        """Train a quadratic head; return its scores of the rows held back."""
+        scores, logs = [], []
+        for number, piece in enumerate(self.pieces):
+            points, codes, own = self._trainers(number)
+            log_priors = _log_priors(piece.counts)
+            shapes = ClassShapes(points, codes, own, len(piece.counts), piece.lift)
+            few = Judged(codes[:FEW], own[:FEW])
+            shrinkage = shapes.shrinkage(points[:FEW], few, np.minimum(own[:FEW], 1.0), log_priors)
+            found = Quadratic.of(shapes, shrinkage, log_priors, np.eye(points.shape[1])).scores(piece.points)
+            found[:, piece.counts <= 0] = EMPTY
+            scores.append(found)
+            logs.append(np.log(shrinkage))
+        whitener, shapes = class_shapes(self._everybody())
+        self.quadratic = Quadratic.of(shapes, float(np.exp(np.mean(logs))), self.inside.log_priors(), whitener)
+        return np.concatenate(scores)
+
+    def _logistic(self) -> tuple[Head, Float]:
+        """Train on rows that are not in the first part, choose the penalty there, then train on all."""
+        piece, counts = self.pieces[0], self.inside.counts
+        points, codes, own = self._trainers(0)
+        heavy = points.size * len(counts) > HEAVY
+        penalties, most = (np.array([WEAK]), SCOUT_STEPS) if heavy else (PENALTIES, 60)
+        trainers = (points[:SCOUTS], codes[:SCOUTS], own[:SCOUTS]) if heavy else (points, codes, own)
+        judged = self.judged.first(len(piece.points))
+        penalty, _, scores = penalty_of(trainers, counts, piece.points, judged, penalties, most)
+        scores[:, piece.counts <= 0] = EMPTY
+        taught = self._everybody()
+        assert taught.points is not None
+        assert taught.codes is not None
+        assert taught.own is not None
+        whitener = taught.whitener()
+        most = STEPS if heavy and len(taught.own) > SCOUTS else most
+        theta = fit_logistic(taught.points @ whitener, taught.codes, taught.own, counts, penalty, None, most)
+        return Logistic.of(theta, counts, whitener, penalty), scores
+
+
+def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:
+    """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
+    scores = [member_scores(parts, _log_priors(counts), noise, counts > 0) for parts, counts in pieces]
+    return np.concatenate(scores, axis=1), noise
+
+
+def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:
+    """Return coordinates, classes and weights of a sample of rows with one label each, in the order of their keys."""
+    if isinstance(statistics, ClassRows):
+        chosen, codes, own = statistics.drawn(most)
+        points = project(statistics.held()[0], directions, mean, chosen)
+        return points.astype(np.float64, copy=False), codes, own
+    sample = statistics.sample(most)
+    points = project(sample.rows, directions, mean)
+    return points.astype(np.float64, copy=False), sample.members.codes, sample.own
+
+
+def rows_kept(statistics: Kept) -> int:
+    """Return how many rows are kept."""
+    if isinstance(statistics, ClassRows):
+        return statistics.n_samples
+    kept = statistics.kept if isinstance(statistics, KernelScatter) else statistics
+    assert kept is not None
+    return kept.n_kept
+
+
+def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
+    """Tell whether a sample of rows is kept."""
+    if isinstance(statistics, KernelScatter):
+        return statistics.kept is not None
+    return isinstance(statistics, ClassRows | ClassReservoir)
+
+
+def _log_priors(counts: Float) -> Float:
+    with np.errstate(divide="ignore"):
+        logs: Float = np.where(counts > 0, np.log(counts / counts.sum()), EMPTY)
+    return logs
