@@ -185,7 +185,7 @@ def test_inspect_and_merge(tmp_path, capfd):
 
 
 def test_the_demonstration_runs(tmp_path, capfd):
-    pytest.importorskip("bokeh", reason="the report needs bokeh")
+    pytest.importorskip("tornado", reason="the live page needs the `stream` extra")
     printed = call(capfd, "demo", "--folder", tmp_path / "demo")
     assert "$ kampong learn" in printed.err
     assert "1,797 rows, accuracy 0." in printed.err

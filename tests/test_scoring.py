@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
-pytest.importorskip("bokeh", reason="the report needs the `stream` extra")
+pytest.importorskip("msgspec", reason="the report needs the `stream` extra")
 
 from sklearn import metrics
 

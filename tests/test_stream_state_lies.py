@@ -119,6 +119,8 @@ def lies_about_an_array(array):
                 yield f"holds {what} at {place}", changed
 
 
+PARTS = [f"history.{part}." for part in ("outcomes", "drift", "choices", "choices.since", "dead_kinds")]
+
 FREE = (
     "predictor.criterion.value",
     "predictor.total",
@@ -147,7 +149,7 @@ def lies_about_every_name(arrays, facts, parts=("",)):
                     continue  # libsvm has no columns that these options could name
                 said = f"{name}|{ALSO_SAID[name]}" if name in ALSO_SAID else name
                 yield f"{name} {how}", arrays | {key: array}, facts, said
-    for part in ("", "schema.", "counters.", "lengths.", "options.", "options.layout.", "place.", "history."):
+    for part in ("", "schema.", "counters.", "lengths.", "options.", "options.layout.", "place.", "history.", *PARTS):
         yield f"{part} has a fact more", arrays, facts | {"stream": stream | {f"{part}more": 1}}, "more"
         yield f"{part} has an array more", arrays | {f"{PREFIX}{part}more": np.zeros(1)}, facts, "more"
 
@@ -217,8 +219,8 @@ def lies_of_points(state):
         ("classes of another kind", "schema.classes", [1, 2, 3], "classes"),
         ("a class twice", "schema.classes", ["a", "b", "b"], "classes"),
         ("classes that nobody declared", "schema.classes", ["a", "b"], "classes"),
-        ("classes that nobody counts", "history.class_names", ["a", "b", "c", "d"], "class_counts"),
-        ("a class counted twice", "history.class_names", ["a", "b", "a"], "class_names"),
+        ("classes that nobody counts", "history.outcomes.class_names", ["a", "b", "c", "d"], "class_counts"),
+        ("a class counted twice", "history.outcomes.class_names", ["a", "b", "a"], "class_names"),
         ("a column that is learnt but dropped", "options.layout.drop", ["x1"], "drop"),
         ("a text that is not asked for", "options.layout.text", ["x1"], "texts"),
         ("a category that is not asked for", "options.layout.category", ["x1"], "categories"),
@@ -228,18 +230,28 @@ def lies_of_points(state):
         ("more right than rows in an entry", "counts", (1, 2), 10**6, "counts"),
         ("another total", "counts", (0, 0), 10**6, "rows"),
         ("another number of dead letters", "counts", (0, 4), 10**6, "dead"),
-        ("a class with other rows", "class_counts", (1, 0), 10**6, "class_counts"),
-        ("a class with no right prediction", "class_counts", (1, 2), 0, "class_counts"),
-        ("a state that is not known", "states", (0, 8), 1.0, "states"),
-        ("an eigenvalue too many", "states_known", (0, 1), 9, "states_known"),
-        ("a slot left out", "recent", (0, 0), 1, "recent"),
-        ("a slot with other rows", "recent", (0, 2), 10**6, "recent"),
-        ("a class out of range in the window", "recent", (1, 1), 4, "recent"),
+        ("a class with other rows", "outcomes.class_counts", (1, 0), 10**6, "class_counts"),
+        ("a class with no right prediction", "outcomes.class_counts", (1, 2), 0, "class_counts|pairs|forgotten"),
+        ("a class that was never predicted", "outcomes.class_counts", (1, 3), 0, "class_counts"),
+        ("a confusion more", "outcomes.pairs", (0, 2), 10**6, "pairs"),
+        ("a confusion of no class", "outcomes.pairs", (0, 1), 4, "pairs"),
+        ("a recent row of no class", "outcomes.latest", (0, 0), 4, "latest"),
+        ("an eigenvalue of no direction", "eigenvalues", (0, 7), 1.0, "eigenvalues"),
+        ("an eigenvalue too many", "directions", (0, 0), 9, "directions"),
+        ("more recent rows than rows", "recent", (0, 0), 10**6, "recent"),
+        ("another end of the recent rows", "recent", (-1, 1), 0, "recent"),
+        ("a bucket too many", "drift.sizes", (0,), 6, "sizes"),
+        ("a bucket of rows to come", "drift.sizes", (40,), 1, "sizes"),
+        ("more errors than rows", "drift.errors", (0, 0), 2, "errors"),
+        ("a choice of a row to come", "choices.rows", (-1,), 10**6, "rows"),
+        ("a choice of nothing", "choices.numbers", (0, 2), 5.0, "numbers"),
+        ("a kind of dead letters without any", "dead_kinds.counts", (0, 0), 0, "counts"),
         ("a point of no class", "point_facts", (0, 1), 4, "point_facts"),
         ("a point predicted as no class", "point_facts", (0, 2), 4, "point_facts"),
         ("a point too wide", "point_facts", (0, 3), 9, "point_facts"),
         ("a point of a row to come", "point_facts", (-1, 0), 10**9, "point_facts"),
         ("points out of order", "point_facts", (1, 0), 1, "point_facts"),
+        ("a point more than sure", "points", (0, 8), 1.5, "points"),
         ("a centre of no class", "centre_facts", (0, 0), 4, "centre_facts"),
         ("a centre too wide", "centre_facts", (0, 1), 9, "centre_facts"),
     ]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PARTS = ("typer", "rich", "pyarrow", "msgspec", "bokeh")
+PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 
 
 def main() -> None:

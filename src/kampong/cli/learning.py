@@ -236,7 +236,7 @@ def learn(
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
     stop, received = stop_on_signals()
-    page = _live_page(serve, host, port, token, quiet)
+    page = _live_page(labelled.name, _provenance(labelled.name, model, letters), serve, host, port, token, quiet)
     watchers = _watchers(quiet or as_json, page)
 
     told: list[Any] = []
@@ -265,8 +265,10 @@ def learn(
     if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
         watchers[0].write(run)
     if report:
-        _write_report(report, run, labelled.name, model)
+        _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters))
     _tell_end(run, model, source[0], letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
+    if report:
+        say(quiet or as_json, f"{report}: the report.")
     if page is not None:
         page.finish()
         if not received:
@@ -295,6 +297,7 @@ def demo(
     say(quiet, f"$ {command}{' --serve' if serve else ''}")
     arguments = [*command.split()[1:], *(["--serve"] if serve else []), *(["--quiet"] if quiet else [])]
     app(arguments, standalone_mode=False)
+    say(quiet, f"Open {report.resolve().as_uri()} in a browser.")
 
 
 def _watchers(quiet: bool, page: Any) -> list[Any]:
@@ -304,28 +307,37 @@ def _watchers(quiet: bool, page: Any) -> list[Any]:
 
         watchers.append(Progress(sys.stderr))
     if page is not None:
-        from dataclasses import asdict
-
-        watchers.append(lambda run: page.publish(run.model, run.history, asdict(run.counters)))
+        watchers.append(lambda run: page.publish(run.model, run.history, predictor=run.predictor, memory=run.memory))
     return watchers
 
 
-def _live_page(serve: bool, host: str, port: int, token: str, quiet: bool) -> Any:
+def _live_page(
+    source: str, provenance: dict[str, Any], serve: bool, host: str, port: int, token: str, quiet: bool
+) -> Any:
     if not serve:
         return None
     from kampong.report.live import LivePage
 
-    page = LivePage(host=host, port=port, token=token or None)
+    title = f"{_title(source)}, live"
+    page = LivePage(host=host, port=port, token=token or None, title=title, provenance=provenance)
     say(quiet, f"Live page: {page.start()}")
     return page
 
 
-def _write_report(path: str, run: Run, source: str, model: str) -> None:
+def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
+    """Return where a run comes from, for the report."""
+    return {"source": source, "model file": model, "dead letters file": letters}
+
+
+def _title(source: str) -> str:
+    return "standard input" if source == "-" else Path(source).name
+
+
+def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) -> None:
     from kampong.report.page import write_report
 
-    counters = run.counters
-    provenance = {"source": source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
-    write_report(path, run.model, run.history, title=f"{Path(source).name}", provenance=provenance)
+    more = {"predictor": run.predictor, "memory": run.memory}
+    write_report(path, run.model, run.history, title=_title(source), provenance=provenance, **more)
 
 
 def _grown(run: Run, source: str) -> str:
@@ -347,6 +359,7 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
         facts = {
             **vars(counters),
             "accuracy": counters.accuracy if counters.scored else None,
+            **run.history.summary(),
             "finished": run.finished,
             "resumed": run.resumed,
             "model": model,

@@ -121,11 +121,14 @@ def report(
     learnt, state, _ = read_model(model, key=key)
     if state is None:
         raise UsageError(f"{model}: it was saved from Python and knows nothing of a source, so there is no report.")
-    counters, source = state.counters, ", ".join(state.sources)
-    provenance = {"source": source, "model": model, "rows": counters.rows, "dead letters": counters.dead}
-    history = History() if state.course is None else state.course.history  # models that were merged have no course
+    counters, source, course = state.counters, ", ".join(state.sources), state.course
+    how = "merged" if course is None else "finished" if state.finished else "goes on"
+    provenance = {"source": source, "model file": model, "state": how}
+    history = History() if course is None else course.history  # models that were merged have no course
+    title = "standard input" if source == "-" else Path(source).name
+    more = {"predictor": None if course is None else course.predictor, "memory": state.memory}
     try:
-        write_report(path, learnt, history, title=Path(source).name, provenance=provenance)
+        write_report(path, learnt, history, title=title, provenance=provenance, **more)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}. Choose another place with --out.") from None
     say(quiet, f"{path}: the report of {counters.rows:,} rows.")

@@ -1,86 +1,50 @@
-"""The numbers of a report: what its figures show of a model and a history, as plain columns, taken at one moment."""
+"""The numbers of a report: what the page shows of a model and a history, as plain values, taken at one moment."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-from dataclasses import dataclass
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from kampong.report.explanations import chosen, curve_of, directions_of
+from kampong.streaming.history_outcomes import OTHER_NAME, RECENT
 from kampong.streaming.history_state import DIRECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kampong._runtime.compute import Float
-    from kampong.streaming.history import ClassTable, Curves, History, Points
-
-    Columns = dict[str, Any]
-
-WINDOW_ROWS, WINDOW_SHARE = 1000, 0.02
-"""A point of a "recent" curve covers so many past rows, or this share of the rows so far if that is more."""
+    from kampong.streaming.history import Curves, History, Points
+    from kampong.streaming.history_outcomes import ClassTable
+    from kampong.streaming.memory import Memory
+    from kampong.subspace.predictor import Predictor
 
 FEWEST_POINTS = 5
 """The movement of a class is measured from at least so many recent points."""
 
+MOST_PAIRS = 1000
+"""Confusions that the page gets: all of them up to 30 classes, which it shows as a matrix."""
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What the page shows, as a copy that later batches do not change.
-
-    Attributes
-    ----------
-    title : str
-        The heading.
-    state : str
-        One line below it: "running", "finished" or when the report was written.
-    summary : list of pairs of str
-        The key figures: name and value.
-    progress : dict of str to array
-        One value per entry of the history: `rows` so far, `accuracy`, `recent`, `speed`, `dead`, `epsilon`, `e1` to
-        `e8`.
-    n_eigenvalues : int
-        How many of the columns `e1` … are in use.
-    points : dict of str to array
-        One value a kept point: `d1` to `d8`, `label`, `predicted`, `row` and `strip` (a height for each class).
-    n_directions : int
-        How many of the columns `d1` … are in use.
-    classes : dict of str to array
-        One value a class, the most frequent first: `name`, `rows`, `past`, `recent`, `change`, `errors` (the change in
-        standard errors), `movement`.
-    recent_rows : int
-        The number of rows that count as recent.
-    facts : list of pairs of str
-        The model.
-    provenance : list of pairs of str
-        Where all this comes from.
-    """
-
-    title: str
-    state: str
-    summary: list[tuple[str, str]]
-    progress: Columns
-    n_eigenvalues: int
-    points: Columns
-    n_directions: int
-    classes: Columns
-    recent_rows: int
-    facts: list[tuple[str, str]]
-    provenance: list[tuple[str, str]]
+FIRST_SPEED = 0.5
+"""A point of the curve of the speed covers at least so many seconds."""
 
 
 def take(
     model: Any,
     history: History,
     *,
+    predictor: Predictor | None = None,
+    memory: Memory | None = None,
     title: str = "kampong",
     state: str = "",
     counters: Mapping[str, Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
-) -> Snapshot:
+) -> dict[str, Any]:
     """Return what the page shows of a model and a history at this moment.
 
     Nothing is solved for it: only what the model has already computed is shown.
@@ -91,6 +55,10 @@ def take(
         An estimator of the library, fitted or not.
     history : History
         The course of its stream.
+    predictor : Predictor, optional
+        What predicts in the stream; by default what the model holds.
+    memory : Memory, optional
+        What the stream remembers of its columns: their names, and words.
     title : str
         The heading.
     state : str
@@ -102,61 +70,92 @@ def take(
 
     Returns
     -------
-    Snapshot
-        Columns and texts that share nothing with the model or the history.
+    dict of str to JSON
+        Plain values that share nothing with the model or the history; what is not known is None.
     """
-    curves, points = history.curves(), history.points()
-    names, columns = _classes(history.class_table())
-    columns["movement"] = _movements(history.centres(), points, names)
-    progress = _progress(curves)
-    n_directions = int((~np.isnan(points.coordinates)).any(axis=0).sum())
-    return Snapshot(
-        title=title,
-        state=state,
-        summary=_summary(history, curves, progress, len(names)),
-        progress=progress,
-        n_eigenvalues=int((~np.isnan(curves.eigenvalues)).any(axis=0).sum()),
-        points=_points(points, names),
-        n_directions=n_directions,
-        classes=columns,
-        recent_rows=history.recent()[0],
-        facts=_facts(model) + [(str(name), _text(value)) for name, value in (counters or {}).items()],
-        provenance=[(str(name), _text(value)) for name, value in (provenance or {}).items()],
-    )
-
-
-def _progress(curves: Curves) -> Columns:
-    """Return the curves over the rows so far; what is not known is NaN."""
-    rows, scored, correct, seconds, dead = (np.cumsum(column) for column in curves[:5])
-    reach = np.maximum(WINDOW_ROWS, WINDOW_SHARE * rows)
-    before = np.searchsorted(np.r_[0, rows], rows - reach, side="right") - 1
-    before = np.clip(before, 0, None)
-    since = [total - np.r_[0, total][before] for total in (rows, scored, correct, seconds)]
-    columns: Columns = {
-        "rows": rows.astype(np.float64),
-        "accuracy": _ratio(correct, scored),
-        "recent": _ratio(since[2], since[1]),
-        "speed": _ratio(since[0], since[3]),
-        "dead": dead.astype(np.float64),
-        "epsilon": curves.epsilon,
-    }
-    return columns | {f"e{place + 1}": curves.eigenvalues[:, place] for place in range(DIRECTIONS)}
-
-
-def _classes(table: ClassTable) -> tuple[list[str], Columns]:
-    """Return the names, the most frequent class first, and how recent rows compare with those before."""
-    order = np.argsort(-table.rows, kind="stable")
-    rows, scored, correct, recent_scored, recent_correct = (np.asarray(column)[order] for column in table[1:])
+    predictor = getattr(model, "_predictor", None) if predictor is None else predictor
+    table, curves, points = history.class_table(), history.curves(), history.points()
+    order = np.array(sorted(range(len(table.names)), key=lambda place: _natural(table.names[place])), dtype=np.int64)
     names = [table.names[place] for place in order]
-    past_scored = scored - recent_scored
-    past, recent = _ratio(correct - recent_correct, past_scored), _ratio(recent_correct, recent_scored)
-    overall = _ratio(correct, scored)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(overall * (1 - overall) * (1 / past_scored + 1 / recent_scored))
-        errors = (recent - past) / error
-    errors = np.where(np.isfinite(errors), errors, np.where(np.isnan(recent - past), np.nan, 0.0))
-    columns: Columns = {"name": names, "rows": rows.astype(np.float64), "past": past, "recent": recent}
-    return names, columns | {"change": recent - past, "errors": errors}
+    pairs, forgotten = history.outcomes.confusions()
+    places = {name: place for place, name in enumerate(names)}
+    recent = int(table.recent_scored.sum())
+    return {
+        "title": title,
+        "state": state,
+        "totals": {
+            "rows": history.rows,
+            "learnt": _learnt(model),
+            "scored": history.scored,
+            "correct": history.correct,
+            "dead": history.dead,
+            "seconds": history.seconds,
+            "rows_per_second": history.rows / history.seconds if history.seconds else None,
+            "classes": int((table.rows > 0).sum()),
+            "directions": int(curves.directions[-1]) if len(curves.directions) else 0,
+        },
+        "measures": _plain(table.measures()),
+        "recent": {"rows": recent, "most": RECENT, **_plain(table.measures(recent=True))},
+        "chosen": chosen(model, history, predictor),
+        "classes": {"name": names, **_classes(table, order, _movements(history.centres(), points, names))},
+        "points": _points(points, places),
+        "confusions": {
+            "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
+            "left_out": sum(count for _, _, count in pairs[MOST_PAIRS:]) + forgotten,
+        },
+        "directions": directions_of(model, predictor, memory, places),
+        "progress": _progress(curves),
+        "alarms": {
+            "count": history.drift.n_alarms,
+            "latest": [
+                {"row": one.row, "before": one.before, "after": one.after, "rows": one.rows_after}
+                for one in history.drift.alarms()
+            ],
+        },
+        "choices": {
+            "parameter": history.choices.parameter,
+            "count": history.choices.n_changes,
+            "log": [
+                {"row": one.row, "value": one.value, "head": one.head, "half_life": _life(one.half_life)}
+                for one in history.choices.log()
+            ],
+            **curve_of(model, predictor),
+        },
+        "dead": [one._asdict() for one in history.dead_kinds.kinds()],
+        "facts": _facts(model) + [[str(name), as_text(value)] for name, value in (counters or {}).items()],
+        "provenance": [[str(name), as_text(value)] for name, value in (provenance or {}).items()],
+    }
+
+
+def _progress(curves: Curves) -> dict[str, Any]:
+    """Return the curves over the rows so far; what is not known is None."""
+    rows, scored, correct, seconds = (np.cumsum(column) for column in curves[:4])
+    # A batch may take a millisecond: the speed is over the last second, or the last tenth of the time.
+    reach = np.maximum(FIRST_SPEED, 0.1 * seconds)
+    before = np.clip(np.searchsorted(np.r_[0, seconds], seconds - reach, side="right") - 1, 0, None)
+    since_rows, since_seconds = (total - np.r_[0, total][before] for total in (rows, seconds))
+    used = int((~np.isnan(curves.eigenvalues)).any(axis=0).sum())
+    return {
+        "rows": rows.tolist(),
+        "accuracy": listed(_ratio(correct, scored)),
+        "recent": listed(_ratio(curves.recent_correct, curves.recent_scored)),
+        "speed": listed(_ratio(since_rows, since_seconds), 4),
+        "dead": np.cumsum(curves.dead).tolist(),
+        "eigenvalues": [listed(curves.eigenvalues[:, place], 5) for place in range(used)],
+    }
+
+
+def _classes(table: ClassTable, order: np.ndarray, moved: Float) -> dict[str, Any]:
+    """Return the columns of the table of classes."""
+    columns = ("rows", "scored", "correct", "predicted", "recent_scored", "recent_correct", "recent_predicted")
+    counts = {name: getattr(table, name)[order] for name in columns}
+    return {
+        **{name: values.tolist() for name, values in counts.items()},
+        "precision": listed(_ratio(counts["correct"], counts["predicted"])),
+        "recall": listed(_ratio(counts["correct"], counts["scored"])),
+        "recent_recall": listed(_ratio(counts["recent_correct"], counts["recent_scored"])),
+        "moved": listed(moved, 3),
+    }
 
 
 def _movements(centres: dict[str, Float], points: Points, names: list[str]) -> Float:
@@ -187,59 +186,83 @@ def _movements(centres: dict[str, Float], points: Points, names: list[str]) -> F
     return moved
 
 
-def _points(points: Points, names: list[str]) -> Columns:
-    ranks = {name: rank for rank, name in enumerate(names)}
-    rank = np.array([ranks.get(label, len(names)) for label in points.labels], dtype=np.float64)
-    scatter = (points.row_numbers * 0.6180339887498949) % 1.0 - 0.5  # spreads points of a class; fixed for a row
-    columns: Columns = {f"d{place + 1}": points.coordinates[:, place] for place in range(DIRECTIONS)}
-    columns |= {"label": points.labels, "predicted": [text or "not predicted" for text in points.predicted]}
-    return columns | {"row": points.row_numbers.astype(np.float64), "strip": rank + 0.7 * scatter}
+def _points(points: Points, places: dict[str, int]) -> dict[str, Any]:
+    """Return the columns of the points; classes as their places in the table."""
+    used = int((~np.isnan(points.coordinates)).any(axis=0).sum())
+    return {
+        "row": points.row_numbers.tolist(),
+        "label": [places.get(name, -1) for name in points.labels],
+        "predicted": [places.get(name, -1) for name in points.predicted],
+        "probability": listed(points.probability, 4),
+        "coordinates": [listed(points.coordinates[:, place], 5) for place in range(min(used, DIRECTIONS))],
+    }
 
 
-def _summary(history: History, curves: Curves, progress: Columns, n_classes: int) -> list[tuple[str, str]]:
-    def last(name: str) -> float:
-        column = progress[name]
-        return float(column[-1]) if len(column) else math.nan
-
-    directions = int(curves.directions[-1]) if len(curves.directions) else 0
-    return [
-        ("rows", f"{history.rows:,}"),
-        ("accuracy", _percent(last("accuracy"))),
-        ("recent accuracy", _percent(last("recent"))),
-        ("rows per second", "–" if math.isnan(last("speed")) else f"{last('speed'):,.0f}"),
-        ("classes", f"{n_classes:,}"),
-        ("directions", f"{directions:,}" if directions else "–"),
-        ("ε", "–" if math.isnan(last("epsilon")) else f"{last('epsilon'):.4g}"),
-        ("dead letters", f"{history.dead:,}"),
-    ]
+def _learnt(model: Any) -> int:
+    """Return the rows that a model has learnt, which may be more than its history knows of."""
+    try:
+        return int(model.n_samples_seen_)
+    except (AttributeError, NotFittedError):
+        return 0
 
 
-def _facts(model: Any) -> list[tuple[str, str]]:
+def _facts(model: Any) -> list[list[str]]:
+    """Return what the model is and what it uses, without parameters that were left at None."""
     if model is None:
-        return [("model", "not started")]
-    facts = [("model", type(model).__name__)]
-    if hasattr(model, "get_params"):
-        facts += [(name, _text(value)) for name, value in model.get_params(deep=False).items()]
+        return [["model", "not started"]]
+    facts = [["model", type(model).__name__]]
     reads = {"rows learnt": "n_samples_seen_", "features": "n_features_in_"}
     if getattr(model, "_predictor", None) is not None:  # solved already
-        reads |= {"solver in use": "solver_", "products with S_w": "n_steps_", "ridge in use": "ridge_"}
+        reads |= {"solver in use": "solver_", "products with S_w": "n_steps_"}
     for name, attribute in reads.items():
         try:
-            facts.append((name, _text(getattr(model, attribute))))
+            facts.append([name, as_text(getattr(model, attribute))])
         except (AttributeError, NotFittedError):
             continue
+    if hasattr(model, "get_params"):
+        usual = inspect.signature(type(model)).parameters
+        given = {name: value for name, value in model.get_params(deep=False).items() if _is_set(usual.get(name), value)}
+        facts += [[f"parameter {name}", as_text(value)] for name, value in given.items()]
+        facts += [["other parameters", "at their defaults"]]
     return facts
 
 
-def _text(value: Any) -> str:
+def _is_set(parameter: inspect.Parameter | None, value: Any) -> bool:
+    """Tell whether a parameter has another value than its default."""
+    return parameter is None or parameter.default is inspect.Parameter.empty or repr(parameter.default) != repr(value)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as the page writes it."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         text = str(value)
         return text if len(text) <= 500 else text[:499] + "…"
     return f"{value:,}" if isinstance(value, numbers.Integral) else f"{float(value):.6g}"
 
 
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{share:.1%}"
+def listed(values: Sequence[float] | Float, digits: int = 0) -> list[float | None]:
+    """Return numbers as a list, None for NaN, with so many significant digits, all of them for 0."""
+    found = np.asarray(values, dtype=np.float64)
+    if digits:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = np.floor(np.log10(np.abs(found)))
+        unit = 10.0 ** np.where(np.isfinite(size), digits - 1 - size, 0.0)
+        found = np.where(np.isfinite(unit) & (unit > 0), np.round(found * unit) / unit, found)
+    return [value if math.isfinite(value) else None for value in found.tolist()]
+
+
+def _natural(name: str) -> tuple[Any, ...]:
+    """Return what to sort names by, so that 9 comes before 10 and the classes counted together come last."""
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d{1,15})", name) if part]
+    return (name == OTHER_NAME, *parts)
+
+
+def _plain(measures: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in measures.items()}
+
+
+def _life(half_life: float | None) -> float | str | None:
+    return "none" if half_life is not None and math.isinf(half_life) else half_life
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> Float:

@@ -52,12 +52,15 @@ class Ladder:
         For the next rows: the probabilities that a predictor of all rows gives. They take part in the contest.
     said : array of int
         Of the last rows: the number of the class predicted before each was learnt, −1 where nothing could be said.
+    chances : array of float
+        How probable each of these was found, NaN where nothing could be said.
     """
 
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
         self.given: Float | None = None
         self.said: Integer = np.empty(0, dtype=np.int64)
+        self.chances: Float = np.empty(0)
         self._rungs = Rungs(*(np.zeros(shape) for shape in _shapes(n_features, 0).values()))
         self._rungs.clock[[IS_AWAKE, CHOSEN]] = 1.0, len(HALF_LIVES) - 1
 
@@ -96,9 +99,10 @@ class Ladder:
             given = np.zeros((len(codes), n_classes))
             given[:, : self.given.shape[1]] = self.given
             self.given = None
-        self.said = np.full(len(codes), -1, dtype=np.int64)
+        self.said, self.chances = np.full(len(codes), -1, dtype=np.int64), np.full(len(codes), np.nan)
         rows = np.ascontiguousarray(X, dtype=np.float64)
-        watch(self._rungs, rows, codes, weights, given, decays(), intervals(self.n_features), self.said)
+        paces = intervals(self.n_features)
+        watch(self._rungs, rows, codes, weights, given, decays(), paces, self.said, self.chances)
 
     def rung(self, place: int | None = None) -> tuple[Float, Float, Float, Float]:
         """Return counts, means and scatter of a rung, and the variances of the columns.

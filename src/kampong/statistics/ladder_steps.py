@@ -267,8 +267,11 @@ def _wake(rungs: Rungs, short: Float) -> None:
 
 
 @compiled
-def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> int:
-    """Predict a row with all experts, weighed by their recent losses, and take their losses; return the class."""
+def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> tuple[int, float]:
+    """Predict a row with all experts, weighed by their recent losses, and take their losses.
+
+    Return the class and how probable they find it.
+    """
     losses, clock = rungs.losses, rungs.clock
     last = len(rungs.counts) - 1
     for rung in range(last + 1):
@@ -293,14 +296,26 @@ def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> 
     _choose(rungs)
     if clock[ROWS] >= CYCLE and int(clock[ROWS]) % CYCLE == AWAKE - 1 and clock[GAIN] < WORTH * (AWAKE - WARM):
         clock[IS_AWAKE], clock[CHOSEN] = 0.0, last
-    return int(np.argmax(blend))
+    best = int(np.argmax(blend))
+    return best, blend[best] / total
 
 
 @compiled
 def watch(
-    rungs: Rungs, X: Float, codes: Integer, weights: Float, given: Float, fading: Float, paces: Integer, said: Integer
+    rungs: Rungs,
+    X: Float,
+    codes: Integer,
+    weights: Float,
+    given: Float,
+    fading: Float,
+    paces: Integer,
+    said: Integer,
+    chances: Float,
 ) -> None:
-    """Predict, judge and learn row after row; write what was predicted, −1 where fewer than two classes are known."""
+    """Predict, judge and learn row after row.
+
+    Write what was predicted, −1 where fewer than two classes are known, and how probable it was.
+    """
     d, clock = X.shape[1], rungs.clock
     short = np.empty(len(fading))
     for rung in range(len(fading)):
@@ -315,9 +330,10 @@ def watch(
         if (rungs.counts[-1] > 0).sum() >= 2:
             here = given[i] if len(given) else given[0:0].ravel()
             if awake:
-                said[i] = _judge(rungs, X[i], codes[i], here, probable)
+                said[i], chances[i] = _judge(rungs, X[i], codes[i], here, probable)
             elif len(here):
                 said[i] = np.argmax(here)
+                chances[i] = here[said[i]]
         _learn_columns(rungs, X[i], weights[i])
         for rung in range(len(fading)):
             if awake or not short[rung]:

@@ -1,4 +1,4 @@
-"""The history of a stream, in bounded memory: accuracy, speed, eigenvalues, classes, a few points."""
+"""The history of a stream, in bounded memory: accuracy, speed, eigenvalues, classes, drift, choices, a few points."""
 
 from __future__ import annotations
 
@@ -7,77 +7,70 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from kampong.checkpoint.contents import to_lines
-from kampong.streaming.history_state import (
-    ALL,
-    BATCH_SHARE,
-    CAPACITY,
-    CLASSES,
-    DIRECTIONS,
-    LONGEST_NAME,
-    OTHER,
-    OTHER_NAME,
-    POINTS,
-    RECENT_SLOTS,
-    SLOT_ROWS,
-    checked,
-)
+from kampong.streaming.history_drift import DriftDetector
+from kampong.streaming.history_notes import Choices, DeadKinds
+from kampong.streaming.history_outcomes import OTHER, Outcomes
+from kampong.streaming.history_state import BATCH_SHARE, CAPACITY, DIRECTIONS, PIECE, POINTS, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from kampong._runtime.compute import Float, Integer
     from kampong.checkpoint import Contents
+    from kampong.streaming.history_outcomes import ClassTable
+    from kampong.streaming.records import Dead
 
 
 class Curves(NamedTuple):
-    """One number for each entry: its own rows, predictions, seconds and dead letters, and the state at its end."""
+    """One number for each entry: its own rows, predictions, seconds and dead letters, and the state at its end.
+
+    The state is how many of the predicted rows were recent then and how many of those were right, the leading
+    eigenvalues, and the number of directions.
+    """
 
     rows: Integer
     scored: Integer
     correct: Integer
     seconds: Float
     dead: Integer
-    epsilon: Float
+    recent_scored: Integer
+    recent_correct: Integer
     eigenvalues: Float
     directions: Integer
 
 
-class ClassTable(NamedTuple):
-    """One number for each class, in order of appearance: rows, predictions and right ones, in all and recently."""
-
-    names: list[str]
-    rows: Integer
-    scored: Integer
-    correct: Integer
-    recent_scored: Integer
-    recent_correct: Integer
-
-
 class Points(NamedTuple):
-    """The kept points, oldest first; missing coordinates are NaN, an unknown prediction is the empty text."""
+    """The kept points, oldest first; missing coordinates are NaN, an unknown prediction is the empty text.
+
+    `probability` is that of the prediction, NaN where it is unknown.
+    """
 
     coordinates: Float
     row_numbers: Integer
     labels: list[str]
     predicted: list[str]
+    probability: Float
 
 
 class State(NamedTuple):
     """What the model was like at the end of an entry."""
 
-    epsilon: float | None = None
     eigenvalues: tuple[float, ...] = ()
     directions: int = 0
+    recent: tuple[int, int] = (0, 0)
 
 
 class History:
     """The course of a stream in bounded memory, whatever its length.
 
-    Each batch adds to the last of at most `capacity` entries. When all are full, neighbours are joined in pairs, so
-    that each entry holds twice as many batches. The number of batches in an entry is the smallest power of two for
-    which all batches fit. Rows, right predictions, time (in whole nanoseconds) and dead letters are sums, so that
-    totals stay exact; eigenvalues and ε are those at the end of an entry.
+    Each batch adds to the last of at most `capacity` entries; a large one counts as several, of 16 rows at first and of
+    512 later. When all are full, neighbours are joined in pairs, so that each entry holds twice as many batches. The
+    number of batches in an entry is the smallest power of two for which all batches fit. Rows, right predictions, time
+    (in whole nanoseconds) and dead letters are sums, so that totals stay exact; eigenvalues and recent accuracy are
+    those at the end of an entry.
+
+    Recent rows are the same everywhere: the latest 1,000 that were predicted, or the latest half of them while there
+    are fewer than 2,000.
 
     Parameters
     ----------
@@ -97,15 +90,25 @@ class History:
     seconds : float
         Time taken.
     n_batches : int
-        Batches observed.
+        Batches observed; a large one counts as several.
+    outcomes : Outcomes
+        What was predicted of the rows of each class.
+    drift : DriftDetector
+        When the accuracy changed.
+    choices : Choices
+        What was chosen, and since when.
+    dead_kinds : DeadKinds
+        The dead letters by what is wrong with them.
 
     Examples
     --------
     >>> history = History(capacity=2)
     >>> for _ in range(5):
-    ...     history.observe(rows=10, correct=9, seconds=0.5)
+    ...     history.observe(["a", "b", "b"], ["a", "b", "a"], seconds=0.5)
     >>> history.rows, history.correct, history.curves().rows.tolist()
-    (50, 45, [40, 10])
+    (15, 10, [12, 3])
+    >>> history.measures()["balanced_accuracy"]
+    0.75
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -116,83 +119,90 @@ class History:
         self._filled = 1  # batches in the last entry; an empty history has no entry to fill
         self._counts: list[list[int]] = []
         self._states: list[State] = []
-        self._names = [OTHER_NAME]
-        self._codes: dict[str, int] = {}
-        self._class_counts = [[0, 0, 0]]
-        self._recent: list[dict[int, list[int]]] = []
-        self._points: Float = np.zeros((0, DIRECTIONS), dtype=np.float32)
+        self._totals = [0, 0, 0, 0, 0]
+        self._points: Float = np.zeros((0, DIRECTIONS + 1), dtype=np.float32)
         self._point_facts: Integer = np.zeros((0, 4), dtype=np.int64)
         self._centres: Float = np.zeros((0, DIRECTIONS))
         self._centre_facts: Integer = np.zeros((0, 2), dtype=np.int64)
         self._centres_given: Any = None
+        self.outcomes, self.drift = Outcomes(), DriftDetector()
+        self.choices, self.dead_kinds = Choices(), DeadKinds()
 
     def observe(
         self,
+        labels: Any,
+        predicted: Any = None,
         *,
-        rows: int,
-        correct: int,
         seconds: float,
-        scored: int | None = None,
-        dead: int = 0,
+        dead: Sequence[Dead] = (),
         eigenvalues: Sequence[float] = (),
-        epsilon: float | None = None,
-        class_rows: Mapping[Any, int] | None = None,
-        class_scored: Mapping[Any, int] | None = None,
-        class_correct: Mapping[Any, int] | None = None,
     ) -> None:
         """Remember one batch.
 
         Parameters
         ----------
-        rows : int
-            Its labelled rows.
-        correct : int
-            How many of them were predicted rightly before they were learnt.
+        labels : sequence
+            The classes of its rows.
+        predicted : sequence, optional
+            What was predicted of each row before it was learnt, None for a row of which nothing could be said; no
+            predictions at all by default.
         seconds : float
             The time it took.
-        scored : int, optional
-            How many rows were predicted at all, by default all; before two classes are known none can be.
-        dead : int
+        dead : sequence of Dead
             Records that could not be used.
         eigenvalues : sequence of float
             Those of the model after the batch, best first; the first 8 are kept, up to one that is not finite.
-        epsilon : float, optional
-            The ε of the model after the batch.
-        class_rows : mapping of label to int, optional
-            The rows of each class in the batch.
-        class_scored : mapping of label to int, optional
-            The rows of each class that were predicted, by default all where all were.
-        class_correct : mapping of label to int, optional
-            The rows of each class that were predicted rightly.
         """
-        rows, correct, dead = int(rows), int(correct), int(dead)
-        predicted = rows if scored is None else int(scored)
-        if not (0 <= correct <= predicted <= rows and dead >= 0 and 0 <= seconds < math.inf):
+        labels = np.asarray(labels)
+        given = np.full(len(labels), None, dtype=object) if predicted is None else np.asarray(predicted)
+        if labels.ndim != 1 or given.shape != labels.shape or not 0 <= seconds < math.inf:
             raise ValueError(
-                f"History.observe: rows={rows}, correct={correct}, dead={dead}, seconds={seconds}: none may be "
-                "negative or infinite, and no more rows can be right than were predicted. Give the figures of a batch."
+                f"History.observe: {labels.shape} labels, {given.shape} predictions, {seconds} seconds. Give one label "
+                "and one prediction a row, and a time that is neither negative nor infinite."
             )
+        scored = np.ones(len(given), dtype=bool)
+        if given.dtype == object:
+            scored = np.array([label is not None for label in given.tolist()], dtype=bool)
+        nanoseconds, n, start = round(seconds * 1e9), max(len(labels), 1), 0
+        while start < n:  # a large batch is several entries, so that curves are fine
+            stop = min(start + piece(self.rows), n)
+            time = nanoseconds * stop // n - nanoseconds * start // n
+            letters, values = (dead, eigenvalues) if stop == n else ((), ())
+            self._observe(labels[start:stop], given[start:stop], scored[start:stop], time, letters, values)
+            start = stop
+
+    def _observe(
+        self,
+        labels: np.ndarray,
+        given: np.ndarray,
+        scored: np.ndarray,
+        nanoseconds: int,
+        dead: Sequence[Dead],
+        eigenvalues: Sequence[float],
+    ) -> None:
+        first = self.rows + 1
+        right = self.outcomes.add(labels, given, scored)
+        if len(right):
+            self.drift.update(right, first + np.flatnonzero(scored))
         entry = self._entry()
-        for place, amount in enumerate((rows, predicted, correct, round(seconds * 1e9), dead)):
+        for place, amount in enumerate((len(labels), len(right), int(right.sum()), nanoseconds, len(dead))):
             entry[place] += amount
-        state = self._states[-1]
+            self._totals[place] += amount
+        window = self.outcomes.recent()
+        state = self._states[-1]._replace(recent=(len(window), int(window[:, 2].sum())))
         if len(eigenvalues):
             state = state._replace(eigenvalues=_finite_start(eigenvalues), directions=len(eigenvalues))
-        if epsilon is not None and math.isfinite(epsilon):
-            state = state._replace(epsilon=float(epsilon))
         self._states[-1] = state
-        class_rows = class_rows or {}
-        if class_scored is None:
-            class_scored = class_rows if predicted == rows else {}
-        self._count_classes(predicted, correct, class_rows, class_scored, class_correct or {})
+        self.dead_kinds.add(dead)
 
     def keep_points(
         self,
         projected: Any,
         labels: Any,
         predicted: Any = None,
+        probability: Any = None,
         *,
-        first_row: int | None = None,
+        row_numbers: Any = None,
         centres: tuple[Any, Float] | None = None,
     ) -> None:
         """Keep some rows of the batch just observed as points; they replace the oldest points.
@@ -207,8 +217,10 @@ class History:
             Their classes.
         predicted : sequence of length rows, optional
             The predictions made before the rows were learnt.
-        first_row : int, optional
-            The number of the first row in the stream, counted from 1. By default the batch is the last one observed.
+        probability : sequence of length rows, optional
+            How probable those were; NaN where that is unknown.
+        row_numbers : sequence of length rows, optional
+            Their numbers in the stream, counted from 1. By default they are the rows of the batch last observed.
         centres : pair of a sequence of K labels and an array of shape (K, directions), optional
             The means of the classes over the whole stream, projected as the rows are: what the recent points of a
             class are compared with. The last ones given are kept.
@@ -216,26 +228,30 @@ class History:
         projected = np.asarray(projected)
         predicted = None if predicted is None else np.asarray(predicted)
         labels, n = np.asarray(labels), len(projected)
-        if projected.ndim != 2 or len(labels) != n or (predicted is not None and len(predicted) != n):
+        chances = np.full(n, np.nan) if probability is None else np.asarray(probability, dtype=np.float64)
+        one_each = len(labels) == len(chances) == n and (predicted is None or len(predicted) == n)
+        if projected.ndim != 2 or not one_each:
             raise ValueError(
                 f"History.keep_points: {labels.shape} labels for rows of shape {projected.shape}, predictions "
-                f"{None if predicted is None else predicted.shape}. Give one of each a row."
+                f"{None if predicted is None else predicted.shape}, {chances.shape} probabilities. Give one of each a "
+                "row."
             )
-        first = self.rows - n + 1 if first_row is None else int(first_row)
+        numbers = self.rows - n + 1 + np.arange(n) if row_numbers is None else np.asarray(row_numbers)
         width = min(projected.shape[1], DIRECTIONS)
         quota = POINTS // BATCH_SHARE
-        chosen = np.linspace(0, n - 1, 2 * quota).astype(np.int64) if n > 2 * quota else np.arange(n)
+        chosen = candidates(n)
         chosen = chosen[np.isfinite(projected[chosen, :width]).all(axis=1)]
-        codes = np.array([self._code(label) for label in labels[chosen].tolist()], dtype=np.int64)
+        codes = np.array([self.outcomes.code(label) for label in labels[chosen].tolist()], dtype=np.int64)
         if len(chosen) > quota:
             kept = _equal_shares(codes, quota)
             chosen, codes = chosen[kept], codes[kept]
-        points = np.zeros((len(chosen), DIRECTIONS), dtype=np.float32)
+        points = np.zeros((len(chosen), DIRECTIONS + 1), dtype=np.float32)
         points[:, :width] = projected[chosen, :width]
+        points[:, DIRECTIONS] = np.where(np.isfinite(chances[chosen]), chances[chosen], -1.0)
         facts = np.full((len(chosen), 4), -1, dtype=np.int64)
-        facts[:, 0], facts[:, 1], facts[:, 3] = first + chosen, codes, width
+        facts[:, 0], facts[:, 1], facts[:, 3] = numbers[chosen], codes, width
         if predicted is not None:
-            facts[:, 2] = [-1 if label is None else self._code(label) for label in predicted[chosen].tolist()]
+            facts[:, 2] = [-1 if label is None else self.outcomes.code(label) for label in predicted[chosen].tolist()]
         self._points = np.concatenate([self._points, points])[-POINTS:]
         self._point_facts = np.concatenate([self._point_facts, facts])[-POINTS:]
         if centres is not None and centres is not self._centres_given:
@@ -247,31 +263,31 @@ class History:
     @property
     def rows(self) -> int:
         """The rows observed."""
-        return sum(entry[0] for entry in self._counts)
+        return self._totals[0]
 
     @property
     def scored(self) -> int:
         """The rows predicted."""
-        return sum(entry[1] for entry in self._counts)
+        return self._totals[1]
 
     @property
     def correct(self) -> int:
         """The right predictions."""
-        return sum(entry[2] for entry in self._counts)
+        return self._totals[2]
 
     @property
     def seconds(self) -> float:
         """The time taken."""
-        return sum(entry[3] for entry in self._counts) / 1e9
+        return self._totals[3] / 1e9
 
     @property
     def dead(self) -> int:
         """The records that could not be used."""
-        return sum(entry[4] for entry in self._counts)
+        return self._totals[4]
 
     @property
     def n_batches(self) -> int:
-        """The batches observed."""
+        """The batches observed, large ones in pieces."""
         return (len(self._counts) - 1) * self._stride + self._filled if self._counts else 0
 
     def curves(self) -> Curves:
@@ -280,41 +296,63 @@ class History:
         eigenvalues = np.full((len(counts), DIRECTIONS), np.nan)
         for place, state in enumerate(self._states):
             eigenvalues[place, : len(state.eigenvalues)] = state.eigenvalues
-        epsilon = np.array([np.nan if state.epsilon is None else state.epsilon for state in self._states])
         directions = np.array([state.directions for state in self._states], dtype=np.int64)
+        window, right = np.array([state.recent for state in self._states], dtype=np.int64).reshape(-1, 2).T
         rows, scored, correct, nanoseconds, dead = counts.T
-        return Curves(rows, scored, correct, nanoseconds / 1e9, dead, epsilon, eigenvalues, directions)
-
-    def recent(self) -> tuple[int, int]:
-        """Return the rows predicted in the recent window and the right predictions among them."""
-        pairs = [slot[ALL] for slot in self._recent]
-        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        return Curves(rows, scored, correct, nanoseconds / 1e9, dead, window, right, eigenvalues, directions)
 
     def class_table(self) -> ClassTable:
-        """Return the counts of every class that has rows."""
-        recent = np.zeros((len(self._names), 2), dtype=np.int64)
-        for slot in self._recent:
-            for code, pair in slot.items():
-                if code != ALL:
-                    recent[code] += pair
-        counts = np.array(self._class_counts, dtype=np.int64)
-        seen = np.flatnonzero(counts[:, 0])
-        counts, recent = counts[seen], recent[seen]
-        names = [self._names[code] for code in seen]
-        return ClassTable(names, *counts.T, *recent.T)
+        """Return the counts of every class that came or was predicted."""
+        return self.outcomes.table()
+
+    def measures(self, *, recent: bool = False) -> dict[str, float]:
+        """Return accuracy, balanced accuracy and macro F1 of all rows or of the recent ones, NaN without any."""
+        return self.class_table().measures(recent=recent)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the key figures as plain values; what is not known is None.
+
+        Returns
+        -------
+        dict of str to JSON
+            `accuracy`, `balanced_accuracy` and `macro_f1` of all predicted rows, `recent` with the same of the recent
+            ones and their number `rows`, `rows_per_second`, `alarms` of drift, and what is `chosen` since which row.
+        """
+
+        def plain(recent: bool) -> dict[str, Any]:
+            found = self.measures(recent=recent)
+            return {name: None if math.isnan(value) else value for name, value in found.items()}
+
+        log, since = self.choices.log(), self.choices.since
+        chosen: dict[str, Any] = {}
+        if log:
+            last = log[-1]
+            forever = last.half_life is not None and math.isinf(last.half_life)
+            chosen = {"head": {"value": last.head, "since": since["head"]}}
+            chosen[self.choices.parameter] = {"value": last.value, "since": since["value"]}
+            chosen["half_life"] = {"value": None if forever else last.half_life, "since": since["half_life"]}
+        return {
+            **plain(recent=False),
+            "recent": {"rows": len(self.outcomes.recent()), **plain(recent=True)},
+            "rows_per_second": self.rows / self.seconds if self.seconds else None,
+            "alarms": self.drift.n_alarms,
+            "chosen": chosen,
+        }
 
     def points(self) -> Points:
         """Return the kept points."""
-        coordinates = self._points.astype(np.float64)
+        coordinates = self._points[:, :DIRECTIONS].astype(np.float64)
         coordinates[np.arange(DIRECTIONS) >= self._point_facts[:, 3:]] = np.nan
-        names = [*self._names, ""]  # code −1 reads the last one
+        chances = self._points[:, DIRECTIONS].astype(np.float64)
+        chances[chances < 0] = np.nan
+        names = [*self.outcomes.names, ""]  # code −1 reads the last one
         labels, predicted = ([names[code] for code in self._point_facts[:, place].tolist()] for place in (1, 2))
-        return Points(coordinates, self._point_facts[:, 0].copy(), labels, predicted)
+        return Points(coordinates, self._point_facts[:, 0].copy(), labels, predicted, chances)
 
     def centres(self) -> dict[str, Float]:
         """Return the last means of the classes that came with points, by name."""
         facts = zip(self._centres, self._centre_facts.tolist(), strict=True)
-        return {self._names[code]: centre[:width] for centre, (code, width) in facts}
+        return {self.outcomes.names[code]: centre[:width] for centre, (code, width) in facts}
 
     # To and from a checkpoint.
 
@@ -323,32 +361,30 @@ class History:
 
         Returns
         -------
-        dict of str to array or int
+        dict of str to array, int or dict
             What `from_state` takes.
         """
-        states = np.zeros((len(self._states), 1 + DIRECTIONS))
-        known = np.zeros((len(self._states), 3), dtype=np.int64)
-        for place, (epsilon, leading, directions) in enumerate(self._states):
-            known[place] = epsilon is not None, len(leading), directions
-            states[place, 0] = 0.0 if epsilon is None else epsilon
-            states[place, 1 : 1 + len(leading)] = leading
-        recent = [
-            (place, code, *pair) for place, slot in enumerate(self._recent) for code, pair in sorted(slot.items())
-        ]
+        eigenvalues = np.zeros((len(self._states), DIRECTIONS))
+        directions = np.zeros((len(self._states), 2), dtype=np.int64)
+        for place, state in enumerate(self._states):
+            directions[place] = len(state.eigenvalues), state.directions
+            eigenvalues[place, : len(state.eigenvalues)] = state.eigenvalues
         return {
             "capacity": self.capacity,
             "stride": self._stride,
             "filled": self._filled,
-            "class_names": to_lines(self._names[1:]),
             "counts": np.array(self._counts, dtype=np.int64).reshape(-1, 5),
-            "states": states,
-            "states_known": known,
-            "class_counts": np.array(self._class_counts, dtype=np.int64).reshape(-1, 3),
-            "recent": np.array(recent, dtype=np.int64).reshape(-1, 4),
+            "eigenvalues": eigenvalues,
+            "directions": directions,
+            "recent": np.array([state.recent for state in self._states], dtype=np.int64).reshape(-1, 2),
             "points": self._points.copy(),
             "point_facts": self._point_facts.copy(),
             "centres": self._centres.copy(),
             "centre_facts": self._centre_facts.copy(),
+            "outcomes": self.outcomes.to_state(),
+            "drift": self.drift.to_state(),
+            "choices": self.choices.to_state(),
+            "dead_kinds": self.dead_kinds.to_state(),
         }
 
     @classmethod
@@ -365,26 +401,41 @@ class History:
         History
             The same history.
         """
-        state = checked(contents)
+        parts = {name: contents.part(name) for name in ("outcomes", "drift", "choices", "dead_kinds")}
+        outcomes = Outcomes.from_state(parts["outcomes"])
+        state = checked(contents, len(outcomes.names))
         history = cls(state.capacity)
         history._stride, history._filled = state.stride, state.filled
         history._counts = state.counts.tolist()
-        for (epsilon, *leading), (has_epsilon, n, directions) in zip(
-            state.states.tolist(), state.states_known.tolist(), strict=True
-        ):
-            history._states.append(State(epsilon if has_epsilon else None, tuple(leading[:n]), directions))
-        history._names = [OTHER_NAME, *state.class_names]
-        history._codes = {name: code for code, name in enumerate(history._names) if code != OTHER}
-        history._class_counts = state.class_counts.tolist()
-        for place, code, *pair in state.recent.tolist():
-            if place == len(history._recent):
-                history._recent.append({})
-            history._recent[place][code] = pair
+        history._totals = state.counts.sum(axis=0).tolist() if len(state.counts) else [0] * 5
+        known = zip(state.eigenvalues.tolist(), state.directions.tolist(), state.recent.tolist(), strict=True)
+        history._states = [
+            State(tuple(values[:n]), total, (window, right)) for values, (n, total), (window, right) in known
+        ]
         history._points, history._point_facts = state.points.copy(), state.point_facts.copy()
         history._centres, history._centre_facts = state.centres.copy(), state.centre_facts.copy()
+        history.outcomes = outcomes
+        history.drift = DriftDetector.from_state(parts["drift"], history.scored, history.rows)
+        history.choices = Choices.from_state(parts["choices"], history.rows)
+        history.dead_kinds = DeadKinds.from_state(parts["dead_kinds"])
+        history._check(contents)
         return history
 
     # How.
+
+    def _check(self, contents: Contents) -> None:
+        """Compare the parts with each other."""
+        table, require = self.outcomes.table(), contents.require
+        for name in ("rows", "scored", "correct"):
+            mine, theirs = getattr(self, name), int(getattr(table, name).sum())
+            require(mine == theirs, f"counts has {mine} {name}, and outcomes, class_counts has {theirs} in all")
+        require(self.dead == self.dead_kinds.count, f"counts has {self.dead} dead, and dead_kinds, counts differs")
+        window = self.outcomes.recent()
+        last = (len(window), int(window[:, 2].sum()))
+        require(not self._states or self._states[-1].recent == last, "recent does not end as outcomes, latest does")
+        wrong = self.scored - self.correct
+        inside = self.drift.errors == wrong if self.drift.width == self.scored else self.drift.errors <= wrong
+        require(inside, "drift, errors is not what outcomes, class_counts says")
 
     def _entry(self) -> list[int]:
         """Return the counts of the entry that takes the next batch, making room for it where needed."""
@@ -402,46 +453,24 @@ class History:
         self._filled = 1
         return self._counts[-1]
 
-    def _code(self, label: Any) -> int:
-        """Return the code of a class, a new one while there is room."""
-        name = class_name(label)
-        code = self._codes.get(name)
-        if code is None:
-            if len(self._names) == CLASSES:
-                return OTHER
-            code = self._codes[name] = len(self._names)
-            self._names.append(name)
-            self._class_counts.append([0, 0, 0])
-        return code
-
     def _keep_centres(self, labels: Any, centres: Float) -> None:
-        codes = np.array([self._code(label) for label in np.asarray(labels).tolist()], dtype=np.int64)
+        codes = np.array([self.outcomes.code(label) for label in np.asarray(labels).tolist()], dtype=np.int64)
         kept = np.flatnonzero((codes != OTHER) & np.isfinite(centres).all(axis=1))
         width = min(centres.shape[1], DIRECTIONS)
         self._centres = np.zeros((len(kept), DIRECTIONS))
         self._centres[:, :width] = centres[kept, :width]
         self._centre_facts = np.c_[codes[kept], np.full(len(kept), width, dtype=np.int64)]
 
-    def _count_classes(self, predicted: int, correct: int, *counted: Mapping[Any, int]) -> None:
-        """Add rows, predictions and right ones of each class to its totals, and the last two to the recent window."""
-        if not self._recent or self._recent[-1][ALL][0] >= SLOT_ROWS:
-            self._recent.append({ALL: [0, 0]})
-            del self._recent[:-RECENT_SLOTS]
-        slot = self._recent[-1]
-        slot[ALL][0] += predicted
-        slot[ALL][1] += correct
-        for place, amounts in enumerate(counted):
-            for label, amount in amounts.items():
-                code = self._code(label)
-                self._class_counts[code][place] += int(amount)
-                if place:
-                    slot.setdefault(code, [0, 0])[place - 1] += int(amount)
+
+def piece(rows: int) -> int:
+    """Return the most rows of the next entry after so many rows: an eighth of them, from 16 to 512."""
+    return min(PIECE, max(16, 1 << max(rows // 8, 1).bit_length() - 1))
 
 
-def class_name(label: Any) -> str:
-    """Return the label as text, cut if it is very long."""
-    text = str(label)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+def candidates(n: int) -> Integer:
+    """Return the places of the rows of a batch that may be kept as points, evenly spread."""
+    most = 2 * POINTS // BATCH_SHARE
+    return np.linspace(0, n - 1, most).astype(np.int64) if n > most else np.arange(n)
 
 
 def _finite_start(values: Sequence[float]) -> tuple[float, ...]:

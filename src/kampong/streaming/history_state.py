@@ -1,4 +1,4 @@
-"""What the history of a stream is written as: limits, names, shapes, and the check when it is read."""
+"""What the curves and points of a history are written as: limits, names, shapes, and the check when they are read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 CAPACITY = 512
 """Entries of the curves."""
 
+PIECE = 512
+"""The most rows that an entry gets at once; a larger batch is several entries."""
+
 DIRECTIONS = 8
 """Leading eigenvalues and coordinates that are kept."""
 
@@ -24,27 +27,12 @@ POINTS = 2048
 BATCH_SHARE = 8
 """A batch gives at most one in so many of the kept points, so that the points come from several batches."""
 
-CLASSES = 1024
-"""The most classes with their own counts; later classes are counted together."""
-
-LONGEST_NAME = 120
-"""Longer class names are cut."""
-
-RECENT_SLOTS, SLOT_ROWS = 16, 256
-"""Recent rows: so many slots, each of at least so many rows (4,096 rows in all) or of one larger batch."""
-
-OTHER, ALL = 0, -1
-"""Codes of the classes that are counted together, and of all rows."""
-
-OTHER_NAME = "(other classes)"
-
 SHAPES: dict[str, tuple[type, tuple[int | None, ...]]] = {
     "counts": (np.int64, (None, 5)),
-    "states": (np.float64, (None, 1 + DIRECTIONS)),
-    "states_known": (np.int64, (None, 3)),
-    "class_counts": (np.int64, (None, 3)),
-    "recent": (np.int64, (None, 4)),
-    "points": (np.float32, (None, DIRECTIONS)),
+    "eigenvalues": (np.float64, (None, DIRECTIONS)),
+    "directions": (np.int64, (None, 2)),
+    "recent": (np.int64, (None, 2)),
+    "points": (np.float32, (None, DIRECTIONS + 1)),
     "point_facts": (np.int64, (None, 4)),
     "centres": (np.float64, (None, DIRECTIONS)),
     "centre_facts": (np.int64, (None, 2)),
@@ -52,16 +40,14 @@ SHAPES: dict[str, tuple[type, tuple[int | None, ...]]] = {
 
 
 class HistoryState(NamedTuple):
-    """What a history is written as."""
+    """What curves and points are written as."""
 
     capacity: int
     stride: int
     filled: int
-    class_names: tuple[str, ...]
     counts: Integer
-    states: Float
-    states_known: Integer
-    class_counts: Integer
+    eigenvalues: Float
+    directions: Integer
     recent: Integer
     points: Float
     point_facts: Integer
@@ -69,18 +55,16 @@ class HistoryState(NamedTuple):
     centre_facts: Integer
 
 
-def checked(contents: Contents) -> HistoryState:
+def checked(contents: Contents, n_codes: int) -> HistoryState:
     """Return the state that `History.to_state` wrote, after all values that later code relies on are checked."""
     capacity = contents.whole("capacity", low=2)
     stride = contents.whole("stride", low=1)
     filled = contents.whole("filled", low=1, high=stride)
-    names = contents.words("class_names")
     arrays: Any = {name: contents.array(name, dtype, shape) for name, (dtype, shape) in SHAPES.items()}
     contents.finish()
-    state = HistoryState(capacity, stride, filled, names, **arrays)
+    state = HistoryState(capacity, stride, filled, **arrays)
     _check_entries(contents, state)
-    _check_classes(contents, state)
-    _check_points(contents, state)
+    _check_points(contents, state, n_codes)
     return state
 
 
@@ -92,63 +76,35 @@ def _check_entries(contents: Contents, state: HistoryState) -> None:
     require(n <= state.capacity, f"counts has {n} entries, more than capacity {state.capacity}")
     clock_fits = state.stride == 1 or n > state.capacity // 2
     require(clock_fits, f"stride is {state.stride}, which {n} entries of capacity {state.capacity} do not need")
-    require(len(state.states) == len(state.states_known) == n, "counts, states and states_known differ in length")
-    _require_counts(contents, "counts", state.counts)
-    known, columns = state.states_known, np.arange(DIRECTIONS)
-    in_range = (known >= 0).all() and (known[:, :2] <= [1, DIRECTIONS]).all() and (known[:, 1] <= known[:, 2]).all()
-    require(bool(in_range), "states_known is out of range")
-    unknown = np.c_[known[:, 0] == 0, columns >= known[:, 1:2]]
-    require(not state.states[unknown].any(), "states holds numbers that states_known does not know")
+    for name in ("eigenvalues", "directions", "recent"):
+        require(len(getattr(state, name)) == n, f"{name} and counts differ in length")
+    rows, scored, correct = state.counts[:, :3].T
+    require(bool((state.counts >= 0).all()), "counts holds a negative count")
+    require(bool((correct <= scored).all() and (scored <= rows).all()), "counts holds more than there are")
+    largest = state.counts.astype(np.float64).sum(axis=0).max(initial=0.0)
+    require(bool(largest < LARGEST), f"counts adds up to {largest:g}")
+    known = state.directions
+    in_range = (known >= 0).all() and (known[:, 0] <= DIRECTIONS).all() and (known[:, 0] <= known[:, 1]).all()
+    require(bool(in_range), "directions is out of range")
+    unknown = np.arange(DIRECTIONS) >= known[:, :1]
+    require(not state.eigenvalues[unknown].any(), "eigenvalues holds numbers of no direction")
+    window, right = state.recent.T
+    so_far = np.cumsum(scored)
+    require(bool((right >= 0).all() and (right <= window).all() and (window <= so_far).all()), "recent is out of range")
 
 
-def _check_classes(contents: Contents, state: HistoryState) -> None:
-    """Check the classes and the recent window."""
-    names, require = state.class_names, contents.require
-    require(len(set(names)) == len(names) < CLASSES, "class_names are too many, or hold a name twice")
-    require(all(len(name) <= LONGEST_NAME for name in names), "class_names holds a name that is too long")
-    n_classes = len(names) + 1
-    require(
-        len(state.class_counts) == n_classes, f"class_names are {len(names)}, class_counts {len(state.class_counts)}"
-    )
-    _require_counts(contents, "class_counts", state.class_counts)
-    require(_are_slots(state.recent, n_classes), "recent is out of order")
-    require((len(state.recent) > 0) == (len(state.counts) > 0), "recent and counts do not begin together")
-    pairs = state.recent[:, 2:]
-    require(bool((pairs >= 0).all() and (pairs[:, 1] <= pairs[:, 0]).all()), "recent holds more right than predicted")
-
-
-def _check_points(contents: Contents, state: HistoryState) -> None:
+def _check_points(contents: Contents, state: HistoryState, n_codes: int) -> None:
     """Check the kept points and the centres."""
     facts, centre_facts, require = state.point_facts, state.centre_facts, contents.require
-    n_classes = len(state.class_names) + 1
     require(len(facts) == len(state.points) <= POINTS, f"points are {len(state.points)}, point_facts {len(facts)}")
     codes, widths = facts[:, 1:3], facts[:, 3]
-    require(bool((codes >= [OTHER, -1]).all() and (codes < n_classes).all()), "point_facts holds no such class")
+    require(bool((codes >= [0, -1]).all() and (codes < n_codes).all()), "point_facts holds no such class")
     require(bool((widths >= 0).all() and (widths <= DIRECTIONS).all()), "point_facts holds no such width")
+    chances = state.points[:, DIRECTIONS]
+    require(bool((chances >= -1).all() and (chances <= 1).all()), "points holds a probability that is none")
     require(
-        len(state.centres) == len(centre_facts) < n_classes,
+        len(state.centres) == len(centre_facts) < n_codes,
         f"centres are {len(state.centres)}, centre_facts {len(centre_facts)}",
     )
-    inside = (centre_facts >= [OTHER + 1, 0]).all() and (centre_facts <= [n_classes - 1, DIRECTIONS]).all()
+    inside = (centre_facts >= [1, 0]).all() and (centre_facts <= [n_codes - 1, DIRECTIONS]).all()
     require(bool(inside), "centre_facts holds no such class or width")
-
-
-def _require_counts(contents: Contents, name: str, counts: Integer) -> None:
-    """Check that rows, predictions, right ones and what follows are not negative, and none exceeds the one before."""
-    rows, scored, correct = counts[:, :3].T
-    contents.require(bool((counts >= 0).all()), f"{name} holds a negative count")
-    contents.require(bool((correct <= scored).all() and (scored <= rows).all()), f"{name} holds more than there are")
-    largest = counts.astype(np.float64).sum(axis=0).max(initial=0.0)
-    contents.require(bool(largest < LARGEST), f"{name} adds up to {largest:g}")
-
-
-def _are_slots(recent: Integer, n_classes: int) -> bool:
-    """Whether the rows are consecutive slots, each with its total first, then its classes in order."""
-    if not len(recent):
-        return True
-    slots, codes = recent[:, 0], recent[:, 1]
-    steps = np.diff(slots, prepend=-1)
-    first = steps == 1
-    in_order = bool(((steps == 0) | first).all()) and slots[-1] < RECENT_SLOTS
-    ascending = bool((np.diff(codes, prepend=ALL)[~first] > 0).all())
-    return bool(in_order and ascending and (codes[first] == ALL).all() and (codes < n_classes).all())

@@ -15,16 +15,17 @@ from kampong.checkpoint import held, pack, write
 from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
-from kampong.streaming.history import History
+from kampong.streaming.history import History, candidates
 from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.outputs import Output, format_of
 from kampong.streaming.prediction import (
     Answers,
     Said,
     answer,
+    chances_of,
     classes_present,
     eigenvalues_of,
-    epsilon_of,
+    half_life_of,
     known_classes,
     learn_batch,
     renewed,
@@ -75,6 +76,8 @@ class Run:
         What predicted the last batch, where the model can be frozen.
     place : dict or None
         The place in the source after the last batch.
+    memory : Memory or None
+        What the stream remembers of its columns.
     finished : bool
         Whether the source was read to its end.
     resumed : bool
@@ -93,6 +96,7 @@ class Run:
     schema: Schema | None = None
     predictor: Predictor | None = None
     place: dict[str, Any] | None = None
+    memory: Memory | None = None
     finished: bool = False
     resumed: bool = False
     stopped: bool = False
@@ -234,7 +238,6 @@ class _Learner:
         self.run = Run(model)
         self.lengths: dict[str, int] = {}
         self.known: set[Any] = set(known_classes(model) or ())
-        self.memory: Memory | None = None
         self.observed: dict[str, Any] = {}
         self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
@@ -257,9 +260,9 @@ class _Learner:
         if run.schema.label is None:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
-        if self.memory is None or not run.place:
-            self.memory = Memory(run.schema, grows=can_widen(run.model))
-        if self.memory.grows and run.schema.texts:
+        if self.run.memory is None or not run.place:
+            self.run.memory = Memory(run.schema, grows=can_widen(run.model))
+        if self.run.memory.grows and run.schema.texts:
             run.model._expect_width(run.schema.width)
         wanted = getattr(run.model, "n_components", None)
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
@@ -280,14 +283,16 @@ class _Learner:
             self._check_classes(batch.y)
             run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
             numbers, parts, start = run.counters.records + batch.good + 1, [], 0
+            shown = candidates(batch.rows)
             while start < batch.rows:
                 stop = start + self._piece(batch.y[start:])
-                part = self._take_piece(batch.X[start:stop], batch.y[start:stop])
+                mine = shown[np.searchsorted(shown, start) : np.searchsorted(shown, stop)] - start
+                part = self._take_piece(batch.X[start:stop], batch.y[start:stop], mine)
                 self.out.add(numbers[start:stop], {"label": batch.y[start:stop], "predicted": part.labels}, part.points)
                 parts.append((stop - start, part))
                 start = stop
             said = together(parts)
-        self.observed = _observed(batch, said)
+        self.observed = self._observed(batch, said)
         run.counters.records += batch.records
         run.counters.dead += len(batch.dead)
         run.place = batch.place
@@ -306,38 +311,49 @@ class _Learner:
         schedule = Schedule.of(self.run.model)
         return schedule.piece(self.run.counters.rows, labels, classes_present(self.run.model))
 
-    def _take_piece(self, X: Rows, y: np.ndarray) -> Answers:
+    def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         run = self.run
-        if run.predictor is not self.shown and run.predictor is not None:
-            self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        said = answer(run.model, run.predictor, X) if run.counters.rows else Answers()
+        said = answer(run.model, run.predictor, X, shown) if run.counters.rows else Answers()
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             labels = self._learn(X, y, declared)
         if labels is not None:
-            said = said._replace(labels=labels)
+            said = said._replace(labels=labels, chances=chances_of(run.model))
         if said.labels is not None:
             run.counters.scored += len(y)
             run.counters.correct += int(np.count_nonzero(said.labels == y))
         run.counters.rows += len(y)
         if hasattr(run.model, "freeze"):
-            run.predictor = renewed(run.model, run.predictor, Schedule.of(run.model), run.counters.rows)
+            before = run.predictor
+            run.predictor = renewed(run.model, before, Schedule.of(run.model), run.counters.rows)
+            if run.predictor is not before:
+                self._note_choices()
         return said
+
+    def _note_choices(self) -> None:
+        """Tell the history what is in use now."""
+        run = self.run
+        if run.predictor is not None:
+            kind, head = run.predictor.criterion, run.predictor.head.name
+            chosen = run.predictor.choice is not None
+            run.history.choices.note(
+                run.counters.rows, kind.parameter, kind.value, head, half_life_of(run.model), exactly=chosen
+            )
 
     def _remember(self, batch: Batch) -> Batch:
         """Learn the columns of a batch, make room for new ones, and return the batch as rows for the model."""
         run = self.run
-        assert self.memory is not None
-        batch = self.memory.take(batch)
+        assert self.run.memory is not None
+        batch = self.run.memory.take(batch)
         run.counters.filled += batch.filled
         run.counters.unknown += batch.unknown
-        if run.counters.rows and self.memory.width > run.model.n_features_in_:
-            run.model._move_columns(np.arange(run.model.n_features_in_), self.memory.width)
+        if run.counters.rows and self.run.memory.width > run.model.n_features_in_:
+            run.model._move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
             if run.predictor is not None:
-                run.predictor = run.predictor.widened(self.memory.width)
+                run.predictor = run.predictor.widened(self.run.memory.width)
         return batch
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> np.ndarray | None:
@@ -360,11 +376,33 @@ class _Learner:
     def note(self, seconds: float) -> None:
         """Add the last batch to the history."""
         run, seen = self.run, self.observed
-        eigenvalues, epsilon = eigenvalues_of(run.model, run.predictor), epsilon_of(run.predictor)
         points = seen.pop("points")
-        run.history.observe(seconds=seconds, eigenvalues=eigenvalues, epsilon=epsilon, **seen)
+        run.history.observe(**seen, seconds=seconds, eigenvalues=eigenvalues_of(run.model, run.predictor))
         if points is not None:
-            run.history.keep_points(*points, centres=self.centres)
+            points["row_numbers"] += run.counters.rows - len(seen["labels"]) + 1
+            run.history.keep_points(**points, centres=self.centres)
+
+    def _observed(self, batch: Batch, said: Said) -> dict[str, Any]:
+        """Return what the history takes of a batch.
+
+        Its points are where the directions lie after it, so that all rows of a short stream can be drawn together.
+        """
+        run = self.run
+        seen: dict[str, Any] = {"labels": (), "predicted": (), "dead": batch.dead, "points": None}
+        if batch.y is None or batch.X is None or not batch.rows:
+            return seen
+        self._note_choices()  # the half-life may have changed since the predictor was renewed
+        seen |= {"labels": batch.y, "predicted": said.predicted}
+        shown = candidates(batch.rows)
+        points = None if said.points is None else said.points[shown]
+        if run.predictor is not None:
+            if run.predictor is not self.shown:
+                self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
+            points = run.predictor.points(batch.X[shown])
+        if points is not None:
+            some = {"labels": batch.y[shown], "predicted": said.predicted[shown], "probability": said.chances[shown]}
+            seen["points"] = {"projected": points, "row_numbers": shown.copy(), **some}
+        return seen
 
     def save(self) -> None:
         """Save the run: outputs first, then the model file that says how long they are."""
@@ -435,9 +473,9 @@ class _Learner:
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         run = self.run
         assert run.schema is not None
-        assert self.memory is not None
+        assert self.run.memory is not None
         course = Course(self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor)
-        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.memory, course))
+        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
     def _resume(self) -> None:
         """Take the state of a model file, if its run had the same options."""
@@ -451,7 +489,7 @@ class _Learner:
         self._check_same(facts["model"], course.options)
         run.model, run.schema, run.counters = model, state.schema, state.counters
         run.place, run.history, self.lengths = course.place, course.history, course.lengths
-        self.memory = state.memory
+        self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.known = set(known_classes(run.model) or ())
 
@@ -467,22 +505,3 @@ class _Learner:
                 f"{self.model_file}: the run saved here had other options: {said}. Start with the same ones to go on, "
                 "or use another --model to start anew."
             )
-
-
-def _observed(batch: Batch, said: Said) -> dict[str, Any]:
-    """Return the figures of a batch for the history."""
-    seen: dict[str, Any] = {"rows": batch.rows, "correct": 0, "scored": 0, "dead": len(batch.dead), "points": None}
-    if batch.y is not None and batch.rows:
-        labels, codes = np.unique(batch.y, return_inverse=True)
-        names = labels.tolist()
-
-        def count(some: np.ndarray) -> dict[Any, int]:
-            return dict(zip(names, np.bincount(codes[some], minlength=len(names)).tolist(), strict=True))
-
-        right = said.predicted == batch.y
-        seen["scored"], seen["correct"] = int(np.count_nonzero(said.scored)), int(np.count_nonzero(right))
-        seen["class_rows"] = count(np.ones(batch.rows, dtype=bool))
-        seen["class_scored"], seen["class_correct"] = count(said.scored), count(right)
-        if said.points is not None:
-            seen["points"] = said.points, batch.y, said.predicted
-    return seen

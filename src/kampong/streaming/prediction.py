@@ -23,19 +23,20 @@ class Answers(NamedTuple):
 
     points: Float | None = None
     labels: np.ndarray | None = None
+    chances: Float | None = None
 
 
 class Said(NamedTuple):
-    """What was said of all rows of a batch: which were predicted, as what (None where not), and where they lie."""
+    """What was said of all rows of a batch: the class (None where nothing), where they lie, how probable it was."""
 
-    scored: np.ndarray
     predicted: np.ndarray
     points: Float | None
+    chances: Float
 
     @classmethod
     def nothing(cls, rows: int) -> Said:
         """Return what is said of rows before anything can be."""
-        return cls(np.zeros(rows, dtype=bool), np.full(rows, None, dtype=object), None)
+        return cls(np.full(rows, None, dtype=object), None, np.full(rows, np.nan))
 
 
 def together(parts: list[tuple[int, Answers]]) -> Said:
@@ -53,20 +54,21 @@ def together(parts: list[tuple[int, Answers]]) -> Said:
     """
     said = Said.nothing(sum(rows for rows, _ in parts))
     width = 0 if parts[-1][1].points is None else parts[-1][1].points.shape[1]
-    points = np.full((len(said.scored), width), np.nan)
+    points = np.full((len(said.predicted), width), np.nan)
     start = 0
     for rows, part in parts:
         if part.labels is not None:
-            said.scored[start : start + rows] = True
             said.predicted[start : start + rows] = part.labels
+        if part.chances is not None:
+            said.chances[start : start + rows] = part.chances
         if part.points is not None and part.points.shape[1] == width:
             points[start : start + rows] = part.points
         start += rows
     return said._replace(points=points if width else None)
 
 
-def answer(model: Any, predictor: Predictor | None, X: Rows) -> Answers:
-    """Return the coordinates and the predicted labels of rows.
+def answer(model: Any, predictor: Predictor | None, X: Rows, shown: np.ndarray) -> Answers:
+    """Return the coordinates and the predicted labels of rows, and how probable the labels of some of them are.
 
     Parameters
     ----------
@@ -76,6 +78,8 @@ def answer(model: Any, predictor: Predictor | None, X: Rows) -> Answers:
         What predicts, where the model can be frozen.
     X : array or sparse matrix
         The rows.
+    shown : array of int
+        The rows whose probabilities are wanted.
 
     Returns
     -------
@@ -83,7 +87,11 @@ def answer(model: Any, predictor: Predictor | None, X: Rows) -> Answers:
         A model that cannot be frozen has no solution apart from its state: it answers by itself.
     """
     if predictor is not None:
-        return Answers(*predictor.answers(X))
+        points, found = predictor.answers(X)
+        chances = np.full(len(found), np.nan)
+        if len(shown) and found.ndim == 1 and not watches(model):
+            chances[shown] = predictor.probabilities(X[shown]).max(axis=1)
+        return Answers(points, found, chances)
     classes = known_classes(model)
     if hasattr(model, "freeze") or (classes is not None and len(classes) < 2):
         return Answers()
@@ -189,6 +197,18 @@ def settle(model: Any, predictor: Predictor | None, rows: int) -> None:
             return
     elif isinstance(model, Savable):
         model._before_save()
+
+
+def chances_of(model: Any) -> Float | None:
+    """Return how probable a model that watches for drift found what it said of the last rows."""
+    ladder = model._statistics.ladder
+    return None if ladder is None else ladder.chances
+
+
+def half_life_of(model: Any) -> float | None:
+    """Return the half-life in use, infinite where nothing is forgotten; None for a model that has none."""
+    found = getattr(model, "half_life_", None)
+    return None if found is None else float(found)
 
 
 def watches(model: Any) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kampong.checkpoint.signing import Key
     from kampong.subspace.predictor import Predictor
 
-VERSION = 3
+VERSION = 4
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
@@ -410,12 +410,6 @@ def _check_history(contents: Contents, history: History, counters: Counters) -> 
     for name in ("rows", "scored", "correct", "dead"):
         mine, theirs = getattr(history, name), getattr(counters, name)
         contents.require(mine == theirs, f"counters, {name} is {theirs}, and the history has {mine}")
-    classes = history.class_table()
-    for name in ("rows", "scored", "correct"):
-        mine, theirs = int(getattr(classes, name).sum()), getattr(counters, name)
-        contents.require(mine == theirs, f"history, class_counts has {mine} {name} in all, and counters say {theirs}")
-    recent = int(classes.recent_scored.sum()), int(classes.recent_correct.sum())
-    contents.require(recent == history.recent(), f"history, recent has {recent} of the classes, not {history.recent()}")
     numbers = history.points().row_numbers
     ascend = not len(numbers) or (numbers[0] >= 1 and numbers[-1] <= counters.rows and (np.diff(numbers) > 0).all())
     contents.require(bool(ascend), "history, point_facts has row numbers that are not those of rows, in order")
