@@ -6,10 +6,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
+from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace
 from kampong.kernels import KernelFisherDiscriminant, KernelMarginSubspace, MaximumMarginDiscriminant
 from kampong.kernels import subspace as kernel_subspace
 from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier, MinOverClassifier
 from kampong.kernels.margin import problem as problem_module
+from kampong.subspace import rounds as linear_rounds
 
 callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
 
@@ -19,6 +21,7 @@ def several_rounds(monkeypatch):
     """Have a small fit take several rounds."""
     monkeypatch.setattr(problem_module, "SMALL", 16)
     monkeypatch.setattr(kernel_subspace, "VALUES_BYTES", 1)
+    monkeypatch.setattr(linear_rounds, "FEWEST", 10)
 
 
 def overlapping(seed=0, n=120, classes=2):
@@ -58,6 +61,68 @@ MARGIN = [
     MaximumMarginDiscriminant(2, tol=1e-4, orthogonal="all"),
 ]
 LANDMARKS = [KernelFisherDiscriminant(landmarks=40), KernelMarginSubspace(landmarks=40, epsilon=0.1)]
+
+
+LINEAR = [
+    FisherDiscriminant(),
+    FisherDiscriminant(half_life=100.0, ridge=0.1),
+    InterClassScatter(),
+    MarginSubspace(1, epsilon=0.1),
+]
+
+
+def independent(seed, n, classes):
+    """Return overlapping classes whose columns do not depend on each other."""
+    X, y = overlapping(seed, n, classes)
+    return X + 0.3 * np.random.default_rng(seed).standard_normal(X.shape), y
+
+
+@pytest.mark.parametrize("model", LINEAR)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_fits_are_heard_of_in_parts_of_the_rows(model, classes):
+    X, y = independent(1, 150, classes)
+    quiet, recorder = clone(model).fit(X, y), Recorder()
+    watched = clone(model).set_callbacks(recorder).fit(X, y)
+    np.testing.assert_allclose(watched.decision_function(X), quiet.decision_function(X), rtol=1e-6, atol=1e-8)
+    rounds = recorder.events[2:-2]
+    assert rounds == [("begin", "rows"), ("end", "rows")] * 15
+    for place, partial in enumerate(recorder.models[:-1]):
+        assert partial.n_samples_seen_ == 10 * (place + 1)
+        assert np.isfinite(partial.decision_function(X)).all()
+    assert recorder.models[-1].score(X, y) == quiet.score(X, y)
+    one = clone(model).fit(X[:70], y[:70])
+    same = recorder.models[6].decision_function(X)
+    if not isinstance(model, InterClassScatter):  # whose head is measured on rows in hand
+        np.testing.assert_allclose(same, one.decision_function(X), rtol=1e-6, atol=1e-8)
+    assert not hasattr(watched, "_callback_fit_ctx")
+
+
+def test_rows_in_order_of_their_classes_are_one_round_until_there_are_two():
+    X, y = independent(1, 150, 3)
+    order, recorder = np.argsort(y, kind="stable"), Recorder()
+    FisherDiscriminant().set_callbacks(recorder).fit(X[order], y[order])
+    first = np.searchsorted(y[order], 1) // 10 + 1
+    assert recorder.models[0].n_samples_seen_ == 10 * first
+    assert len(recorder.models) == 1 + 15 - first + 1
+
+
+@pytest.mark.parametrize("model", LINEAR)
+def test_a_callback_may_end_a_linear_fit(model):
+    X, y = independent(1, 150, 3)
+    weights = np.linspace(0.5, 2.0, 150)
+    with pytest.warns(ConvergenceWarning, match="a callback ended it after 50 of 150 rows"):
+        ended = clone(model).set_callbacks(Recorder(rounds=5)).fit(X, y, sample_weight=weights)
+    assert ended.n_samples_seen_ == 50
+    expected = clone(model).fit(X[:50], y[:50], sample_weight=weights[:50])
+    np.testing.assert_allclose(ended.predict_proba(X), expected.predict_proba(X), rtol=1e-6, atol=1e-8)
+
+
+def test_wide_rows_in_hand_are_one_round():
+    X, y = independent(1, 150, 3)
+    recorder = Recorder()
+    model = FisherDiscriminant(solver="resolvent").set_callbacks(recorder).fit(X, y)
+    assert recorder.events[2:-2] == [("begin", "rows"), ("end", "rows")]
+    np.testing.assert_array_equal(model.predict(X), FisherDiscriminant(solver="resolvent").fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("model", [*MARGIN, *LANDMARKS])
@@ -117,7 +182,9 @@ def test_a_callback_may_end_the_fit_after_some_of_the_rows(model):
     np.testing.assert_allclose(ended.transform(X), expected.transform(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("model", [CoreVectorClassifier(tol=1e-3), MaximumMarginDiscriminant(2), LANDMARKS[0]])
+@pytest.mark.parametrize(
+    "model", [CoreVectorClassifier(tol=1e-3), MaximumMarginDiscriminant(2), LANDMARKS[0], *LINEAR[:2]]
+)
 def test_the_progress_bar_and_the_scores_of_scikit_learn(capsys, model):
     pytest.importorskip("rich", reason="scikit-learn's progress bar needs rich")
     X, y = overlapping(1, 150, 3)

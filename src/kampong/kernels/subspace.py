@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kampong._runtime.callbacks import CallbackSupport, FitWatcher
+from kampong._runtime.callbacks import FitWatcher
 from kampong._runtime.compute import block_rows
 from kampong._runtime.locks import one_at_a_time
 from kampong.data.gate import admit
@@ -37,6 +37,8 @@ from kampong.subspace.solvers import classes_seen
 from kampong.subspace.unlearning import LANDMARKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.statistics.kernel_scatter import Basis
@@ -91,7 +93,7 @@ class KernelPredictor(Predictor):
         return cls.around(Predictor.from_state(contents, basis.rank), basis)
 
 
-class KernelSubspace(CallbackSupport, DiscriminantSubspace):
+class KernelSubspace(DiscriminantSubspace):
     """Base of the kernel estimators: place landmarks with the first rows, then learn as the linear estimators do."""
 
     kernel: Any
@@ -210,13 +212,14 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
         self._said = False
         self._forget_results()
 
-    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
         """Place the landmarks and learn all rows, one part after another; callbacks are called after each part."""
         name, n = type(self).__name__, X.shape[0]
         check_finite(X, name)
         weights = check_weights(sample_weight, n)
+        rows = RowsInHand(X, y, None)
         if not weights.any():
-            return None
+            return rows, lambda: None
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
@@ -236,24 +239,23 @@ class KernelSubspace(CallbackSupport, DiscriminantSubspace):
                 warnings.warn(text, ConvergenceWarning, stacklevel=4)
                 break
         self._statistics = statistics
-        watcher.finish()
-        return None
+        return rows, watcher.finish
 
     @one_at_a_time
-    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
+    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> None:
         if not isinstance(self._statistics, KernelScatter):
             check_finite(X, type(self).__name__)
             weights = check_weights(sample_weight, X.shape[0])
             if not weights.any():
-                return None
+                return
             statistics = self._placed(X, y, weights)
             if self._statistics.n_classes:
                 statistics.declare(self._statistics.classes)
             statistics.update(X, y, weights)
             self._statistics = statistics
             self._forget_results()
-            return None
-        return super()._learn(X, y, sample_weight)
+            return
+        super()._learn(X, y, sample_weight)
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         """Return empty statistics on landmarks placed with these rows."""

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.callbacks import with_callbacks
+from kampong._runtime.callbacks import CallbackSupport, with_callbacks
 from kampong._runtime.locks import both_locked, lock_of, one_at_a_time
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
@@ -36,13 +36,17 @@ from kampong.statistics.state import statistics_from, statistics_state
 from kampong.subspace.criteria import CriterionWarning
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
+from kampong.subspace.notebook import Shown
 from kampong.subspace.plain import Exporting
 from kampong.subspace.predictor import BEST, Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.prototypes import Prototyping
+from kampong.subspace.rounds import learn_in_rounds
 from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
 from kampong.subspace.unlearning import Unlearning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.checkpoint import Contents
     from kampong.subspace.choice import Choice
@@ -50,6 +54,8 @@ if TYPE_CHECKING:
 
 
 class DiscriminantSubspace(
+    Shown,
+    CallbackSupport,
     Prototyping,
     Unlearning,
     Exporting,
@@ -121,15 +127,16 @@ class DiscriminantSubspace(
         """
         X, y = validate_batch(self, X, y, reset=True)
         self._start(X.shape[1], y)
-        weights = self._learn_all(X, y, sample_weight)
+        rows, finish = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
-        self._predictor = self._make(RowsInHand(X, y, weights))
+        self._predictor = self._make(rows)
         self._say(self._predictor)
         if isinstance(self._statistics, ClassRows):
             means = self._statistics.without_rows()
             needed = self._predictor.criterion.needs_within or self._wants_sample()
             self._statistics = means if needed else means.plain()
+        finish()
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -623,21 +630,28 @@ class DiscriminantSubspace(
             lost.append((best - worth_of(known.criterion, found[other], halves[mine])) / abs(best))
         return float(np.mean(lost))
 
-    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
-        """Learn the rows of `fit`; return the weights that they got."""
-        return self._learn(X, y, sample_weight)
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
+        """Learn the rows of `fit`; return those in hand, and what to call when there are results."""
+        own, aged = None, None
+        if sample_weight is not None or self._decay() != 1.0:
+            own = check_weights(sample_weight, X.shape[0])
+            aged, _ = _age(own, self._decay())
+        return learn_in_rounds(self, X, y, own, aged, self._learn)
+
+    def _decay(self) -> float:
+        """Return what one row leaves of the weight of earlier ones."""
+        ages = self.half_life is not None and not isinstance(self.half_life, str)
+        return float(0.5 ** (1.0 / float(self.half_life))) if ages else float(self.decay)
 
     @one_at_a_time
-    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> Float | None:
-        """Update the statistics; return the weights that the rows got."""
-        ages = self.half_life is not None and not isinstance(self.half_life, str)
-        decay = 0.5 ** (1.0 / float(self.half_life)) if ages else float(self.decay)
+    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> None:
+        """Update the statistics."""
+        decay = self._decay()
         weights, factor = None, 1.0
         if sample_weight is not None or decay != 1.0:
             weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
         self._statistics.update(X, y, weights, decay=factor)
         self._forget_results()
-        return weights
 
     def _before_save(self) -> None:
         """Solve before the model is saved, so that a loaded one answers at once."""
