@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz faults check bench reproduce test-oldest lock clean
+.PHONY: help demo test slow fuzz faults check bench reproduce test-oldest docs docs-serve lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,19 @@ reproduce: $(STAMP) ## the tables and figures of the papers, beside what they pr
 bench: $(STAMP) ## speed and memory against peers, as ratios in one run
 	$(BIN)/python -m benchmarks
 
+$(VENV)/.docs: $(STAMP) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/docs.txt
+	@touch $@
+
+SITE := build/site
+
+docs: $(VENV)/.docs ## the site in build/site, gallery included; a warning or a broken link is an error
+	$(ONE_THREAD) $(BIN)/python -m sphinx -b html -W -n -q -j 2 -d build/doctrees docs $(SITE)
+	$(BIN)/python docs/check_links.py $(SITE)
+
+docs-serve: docs ## the site on http://localhost:8000
+	$(BIN)/python -m http.server --directory $(SITE) --bind localhost 8000
+
 lock: ## write the locked versions again (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --group dev --extra plot --extra stream --output-file requirements/locked.txt pyproject.toml
@@ -73,6 +86,8 @@ lock: ## write the locked versions again (needs uv)
 	  --group oldest --extra stream --constraint requirements/oldest.in --output-file requirements/oldest.txt pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --group spark --constraint requirements/locked.txt --output-file requirements/spark.txt pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group docs --constraint requirements/locked.txt --output-file requirements/docs.txt pyproject.toml
 
 clean: ## remove what the commands above made
-	rm -rf $(VENV) $(OLDEST) demo-output papers-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) demo-output papers-output build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -61,7 +61,7 @@ def fit(
         A linear subspace, KernelFisherDiscriminant, KernelMarginSubspace or InformationGain; or CoreVectorClassifier
         or MaximumMarginDiscriminant, whose core sets travel while the rows stay. It does not change.
     X : dask array, dask dataframe, or path or list of paths
-        The rows. Blocks of an array are dense or CSR. Paths are files, folders or patterns such as "rows/*.parquet", in
+        The rows. Blocks of an array are dense or CSR. Paths are files, folders or patterns such as `rows/*.parquet`, in
         any format that `kampong learn` reads; each file is a part and is read where the task runs.
     y : dask array, array or str
         The labels, cut like X; the name of the label column for dataframes and paths (libsvm needs none).
@@ -147,6 +147,18 @@ def transform(model: Any, X: Any) -> Any:
     -------
     dask array or dask dataframe
         A column a direction.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import dask as on_dask
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    >>> rows = da.from_array(X, chunks=(40, -1))
+    >>> on_dask.transform(model, rows).compute().shape
+    (150, 2)
     """
     predictor, names = _predictor(model), list(model.get_feature_names_out())
     return _map(_Answer(predictor, "transform", _names(model)), X, names)
@@ -166,6 +178,18 @@ def predict(model: Any, X: Any) -> Any:
     -------
     dask array or dask series
         A class a row.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import dask as on_dask
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    >>> rows = da.from_array(X, chunks=(40, -1))
+    >>> on_dask.predict(model, rows)[:3].compute()
+    array([0, 0, 0])
     """
     return _map(_Answer(_predictor(model), "predict", _names(model)), X, None, model.classes_.dtype)
 
@@ -184,6 +208,18 @@ def predict_proba(model: Any, X: Any) -> Any:
     -------
     dask array or dask dataframe
         A column a class.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import dask as on_dask
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    >>> rows = da.from_array(X, chunks=(40, -1))
+    >>> on_dask.predict_proba(model, rows)[:1].compute().round(2)
+    array([[1., 0., 0.]])
     """
     return _map(_Answer(_predictor(model), "predict_proba", _names(model)), X, model.classes_.tolist())
 
@@ -212,6 +248,18 @@ def score(
     -------
     float
         The accuracy.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import dask as on_dask
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0.1).fit(X, y)
+    >>> rows = da.from_array(X, chunks=(40, -1))
+    >>> round(on_dask.score(model, rows, da.from_array(y, chunks=40)), 2)
+    0.97
     """
     parts = parts_of(X, y, sample_weight, layout)
     answer = _Answer(_predictor(model), "predict", _names(model))

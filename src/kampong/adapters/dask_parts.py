@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 
 
 class NoWorkersError(RuntimeError):
-    """All workers of a cluster were gone for longer than a fit waits, or its scheduler is."""
+    """All workers of a cluster were gone for longer than a fit waits, or its scheduler is.
+
+    Examples
+    --------
+    >>> from kampong.adapters.dask import NoWorkersError
+    >>> try:
+    ...     raise NoWorkersError("no workers for 60 seconds")
+    ... except RuntimeError as error:
+    ...     print(error)
+    no workers for 60 seconds
+    """
 
 
 class KilledPartError(RuntimeError):

@@ -118,6 +118,17 @@ def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN, key: Key = 
     -------
     estimator
         An ordinary fitted model: `predict`, `save`, `freeze()`, or `unlearn` the rows of a client.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters.federated import combine, contribution
+    >>> X, y = load_iris(return_X_y=True)
+    >>> agreed = FisherDiscriminant(ridge=0.01)
+    >>> letters = [contribution(agreed, X[y == k], y[y == k], number=k) for k in range(3)]  # a class each
+    >>> combine(letters).predict(X[:2])
+    array([0, 0])
     """
     return merge_all(_read(contributions, key_bytes(key)), fan_in=fan_in)
 

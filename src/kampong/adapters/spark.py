@@ -71,6 +71,18 @@ def fit(
     -------
     estimator
         A fitted copy, an ordinary one.
+
+    Examples
+    --------
+    With `spark`, the session:
+
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import spark as on_spark
+    >>> rows = [(float(i % 7), float(i % 3 + 5 * (i % 2)), i % 2) for i in range(60)]
+    >>> frame = spark.createDataFrame(rows, ["length", "width", "label"])
+    >>> model = on_spark.fit(FisherDiscriminant(ridge=0.1), frame)
+    >>> model.predict([[3.0, 6.0], [3.0, 1.0]])
+    array([1, 0])
     """
     model: Any = estimator
     check_mergeable(model)
@@ -176,6 +188,18 @@ def predict(model: Any, dataframe: Any, features: Any = None, *, output: str = "
     -------
     pyspark.sql.DataFrame
         All columns, and the new one.
+
+    Examples
+    --------
+    With `spark`, the session:
+
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import spark as on_spark
+    >>> rows = [(float(i % 7), float(i % 3 + 5 * (i % 2)), i % 2) for i in range(60)]
+    >>> frame = spark.createDataFrame(rows, ["length", "width", "label"])
+    >>> model = on_spark.fit(FisherDiscriminant(ridge=0.1), frame)
+    >>> [row.prediction for row in on_spark.predict(model, frame).limit(2).collect()]
+    [0, 1]
     """
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
 
@@ -202,6 +226,18 @@ def transform(model: Any, dataframe: Any, features: Any = None, *, output: str =
     -------
     pyspark.sql.DataFrame
         All columns, and the new one.
+
+    Examples
+    --------
+    With `spark`, the session:
+
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.adapters import spark as on_spark
+    >>> rows = [(float(i % 7), float(i % 3 + 5 * (i % 2)), i % 2) for i in range(60)]
+    >>> frame = spark.createDataFrame(rows, ["length", "width", "label"])
+    >>> model = on_spark.fit(FisherDiscriminant(ridge=0.1), frame)
+    >>> len(on_spark.transform(model, frame).first().directions)
+    1
     """
     from pyspark.sql.types import ArrayType, DoubleType
 

@@ -58,6 +58,20 @@ def write_report(
         Where the data came from and how the run was made; shown as it is given.
     **more : object
         `predictor` and `memory`, as `kampong.report.snapshot.take` has them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.report import write_report
+    >>> from kampong.streaming import History
+    >>> X, y = load_iris(return_X_y=True)
+    >>> page = Path(tempfile.mkdtemp()) / "iris.html"
+    >>> write_report(page, FisherDiscriminant().fit(X, y), History(), title="iris")
+    >>> page.read_text()[:15]
+    '<!DOCTYPE html>'
     """
     state = f"Report of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     data = take(model, history, title=title, state=state, provenance=provenance, **more)

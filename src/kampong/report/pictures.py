@@ -36,6 +36,18 @@ def draw_classes(
     -------
     Axes
         The axes drawn on; `axes.figure.savefig(path)` writes the picture.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.report import draw_classes
+    >>> X, y = load_iris(return_X_y=True)
+    >>> axes = draw_classes(FisherDiscriminant().fit_transform(X, y), y, title="iris")
+    >>> axes.get_xlabel()
+    'direction 1'
     """
     try:
         import matplotlib.pyplot as plt

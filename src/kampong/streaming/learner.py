@@ -88,6 +88,19 @@ class Run:
         Whether there was nothing to do, because an earlier run had finished.
     remark : str
         What a user should know of the order of the records, "" without anything.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.streaming import learn
+    >>> flowers = Path(tempfile.mkdtemp()) / "flowers.csv"
+    >>> lines = [f"{i % 7},{i % 3 + 5 * (i % 2)},{'rose' if i % 2 else 'lily'}" for i in range(60)]
+    >>> _ = flowers.write_text("length,width,kind" + chr(10) + chr(10).join(lines))
+    >>> run = learn(str(flowers), FisherDiscriminant(), label="kind")
+    >>> run.counters.rows, run.finished
+    (60, True)
     """
 
     model: Any
@@ -158,6 +171,22 @@ def learn(
     -------
     Run
         The model, counters and history.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.streaming import learn
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lines = [f"{i % 7},{i % 3 + 5 * (i % 2)},{'rose' if i % 2 else 'lily'}" for i in range(60)]
+    >>> _ = (folder / "flowers.csv").write_text("length,width,kind" + chr(10) + chr(10).join(lines))
+    >>> file = str(folder / "flowers.kampong")
+    >>> run = learn(str(folder / "flowers.csv"), FisherDiscriminant(), label="kind", model_file=file)
+    >>> run.model.predict([[3.0, 6.0], [3.0, 1.0]])
+    array(['rose', 'lily'], dtype='<U4')
+    >>> learn(str(folder / "flowers.csv"), FisherDiscriminant(), label="kind", model_file=file).idle
+    True
     """
     if isinstance(source, str):
         source = Source(source, Layout(label=label))
