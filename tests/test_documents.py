@@ -21,6 +21,7 @@ ROOMS = (
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",
+    "kampong.adapters.onnx",
     "kampong.adapters.river",
     "kampong.adapters.scikit_learn",
     "kampong.adapters.spark",
@@ -73,7 +74,7 @@ def test_links_lead_somewhere(path):
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_has_a_page_and_an_example(room):
     if room.startswith("kampong.adapters."):
-        library = {"dask": "dask", "river": "river"}.get(room.rpartition(".")[2])
+        library = {"dask": "dask", "river": "river", "onnx": "skl2onnx"}.get(room.rpartition(".")[2])
         if library:
             pytest.importorskip(library, reason=f"the {library} extra")
     text = (DOCS / "api" / "index.rst").read_text()

@@ -19,6 +19,7 @@ ROOMS = (
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",
+    "kampong.adapters.onnx",
     "kampong.adapters.river",
     "kampong.adapters.scikit_learn",
     "kampong.adapters.spark",

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from kampong import FisherDiscriminant
+from kampong.report import ChoiceDisplay
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
@@ -28,10 +29,7 @@ for head, score in scores.items():
     print(f"{head:<14} {score:.4f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
-left.semilogx(model.choice_.values, model.choice_.losses, "o-")
-left.axvline(model.ridge_, color="black", linestyle="--", label=f"chosen: {model.ridge_:.3g}")
-left.set(xlabel="ridge", ylabel="loss on rows left out", title="losses at the nodes, and the ridge chosen between them")
-left.legend()
+ChoiceDisplay.from_estimator(model, ax=left)
 colours = ["tab:orange" if head == model.head_ else "tab:blue" for head in heads]
 right.barh(heads, list(scores.values()), color=colours)
 right.set(

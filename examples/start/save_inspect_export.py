@@ -12,11 +12,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import onnxruntime
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 import kampong
 from kampong import FisherDiscriminant
+from kampong.adapters.onnx import to_onnx
+from kampong.report import LoadingsDisplay
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
@@ -68,18 +71,18 @@ change = np.abs(plain.predict_proba(X_test) - model.predict_proba(X_test)).max()
 print(f"the largest difference of a probability is {change:.0e}")
 
 # %%
+# ONNX is for places without Python. It takes rows of 32 bits, and gives labels and probabilities.
+
+session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+rows = X_test.to_numpy(np.float32)
+labels, probabilities = session.run(None, {session.get_inputs()[0].name: rows})
+print(f"labels equal on {np.mean(labels == model.predict(X_test)):.0%} of the test rows")
+print(f"the largest difference of a probability is {np.abs(probabilities - model.predict_proba(X_test)).max():.0e}")
+
+# %%
 # What is inside
 # --------------
-# Each direction is a combination of columns. In units of the spread of each column, the weights can be read.
+# Each direction is a combination of columns. A bar is what one standard deviation of the column adds to the coordinate.
 
-weights = model.components_ * X_train.std().to_numpy()
-order = np.argsort(np.abs(weights).max(axis=0))
-figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-places = np.arange(len(order))
-for number, shift in enumerate((0.2, -0.2)):
-    axes.barh(places + shift, weights[number, order], height=0.4, label=f"direction {number + 1}")
-axes.set_yticks(places, model.feature_names_in_[order])
-axes.axvline(0, color="black", linewidth=0.8)
-axes.set(xlabel="weight, times the spread of the column", title="what tells three wines apart")
-axes.legend()
+LoadingsDisplay.from_estimator(model, X_train, n_columns=8)
 plt.show()

@@ -102,7 +102,16 @@ def to_onnx(model: Any, *, transform: bool = False, single: bool = False) -> Mod
 
 
 def register() -> None:
-    """Register the converters with skl2onnx; importing this module has done so."""
+    """Register the converters with skl2onnx; importing this module has done so.
+
+    Examples
+    --------
+    >>> from skl2onnx import supported_converters
+    >>> from kampong.adapters.onnx import register
+    >>> register()
+    >>> "KampongFisherDiscriminant" in supported_converters(from_sklearn=False)
+    True
+    """
     for name in models.__all__:
         kind = getattr(models, name)
         if isinstance(kind, type) and issubclass(kind, _KINDS):
