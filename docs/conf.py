@@ -44,6 +44,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]
 
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 autosummary_generate = True
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
@@ -60,7 +63,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "show_memory": False,
     "min_reported_time": 0,
-    "download_all_examples": False,
+    "download_all_examples": True,
     "show_signature": False,
     "doc_module": ("kampong",),
     "backreferences_dir": "api/generated/examples",
@@ -91,5 +94,16 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-ALONE = ("index", "start", "which", "benchmarks/index", "glossary", "extend", "design", "contributing", "changelog")
+ALONE = [
+    "index",
+    "start",
+    "which",
+    "benchmarks/index",
+    "glossary",
+    "faq",
+    "extend",
+    "design",
+    "contributing",
+    "changelog",
+]
 html_sidebars = {page: [] for page in ALONE}  # nothing below them to navigate
