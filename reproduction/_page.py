@@ -15,7 +15,7 @@ TITLES = {
     "001": "A scalable supervised algorithm for dimensionality reduction on streaming data (2006)",
     "002": "The Supervised Kampong Measure (SKM)",
     "003": "MaxMinOver: a simple incremental learning procedure for support vector classification (2004)",
-    "004": "Large-scale maximum margin discriminant analysis using core vector machines (2006)",
+    "004": "Efficient kernel feature extraction for massive data sets (KDD 2006)",
 }
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
