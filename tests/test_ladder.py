@@ -256,6 +256,61 @@ def test_the_short_rungs_sleep_without_drift_and_wake_with_it():
     assert (tail == y[-CYCLE:]).mean() > 0.8
 
 
+def asleep_and_awake(X, y, errs, size=1024):
+    """Return the row numbers at which a ladder wakes, told by a predictor that errs at some rows."""
+    statistics, woken, slept = DriftingScatter(X.shape[1]).declare([0, 1]), [], False
+    for start in range(0, len(y), size):
+        part = slice(start, start + size)
+        guesses = np.where(errs[part], 1 - y[part], y[part])
+        if not statistics.tell(np.array([0, 1]), guesses):
+            statistics.give(np.array([0, 1]), np.where(guesses[:, None] == [0, 1], 0.99, 0.01))
+        statistics.update(X[part], y[part])
+        if slept and statistics.ladder.awake:  # it is still awake after the first rows of a cycle only where it gains
+            woken.append(start)
+        slept = not statistics.ladder.awake
+    return woken, statistics
+
+
+def test_a_ladder_that_gains_nothing_sleeps_twice_as_long_each_time():
+    rng = np.random.default_rng(0)
+    n = 20 * CYCLE
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) + 2.0 * y[:, None]
+    woken, _ = asleep_and_awake(X, y, rng.random(n) < 0.01, size=512)
+    assert [place // CYCLE for place in woken] == [2, 4, 8, 16]
+    assert all(place % CYCLE == 0 for place in woken)
+
+
+def test_it_wakes_before_its_time_where_the_predictor_becomes_worse():
+    rng = np.random.default_rng(0)
+    n = 14 * CYCLE
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) + 2.0 * y[:, None]
+    errs = rng.random(n) < np.where(np.arange(n) < 9.5 * CYCLE, 0.01, 0.1)  # asleep from 8 to 16 cycles otherwise
+    woken, _ = asleep_and_awake(X, y, errs, size=512)
+    assert [place // CYCLE for place in woken] == [2, 4, 8, 11]
+
+
+def test_what_a_sleeping_ladder_is_told_is_what_it_says():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2 * CYCLE)
+    X = rng.normal(size=(len(y), 2)) + 2.0 * y[:, None]
+    errs = rng.random(len(y)) < 0.01
+    _, statistics = asleep_and_awake(X[: CYCLE + 2048], y[: CYCLE + 2048], errs[: CYCLE + 2048])
+    assert not statistics.ladder.awake
+    rest = np.arange(CYCLE + 2048, 2 * CYCLE)
+    assert not statistics.ladder.sleeps_through(len(rest) + 1)
+    guesses = np.where(errs[rest], 1 - y[rest], y[rest])
+    assert statistics.tell(np.array([0, 1]), guesses)
+    again = DriftingScatter.from_state(Contents(*flatten(statistics.to_state()), "statistics"), 2)
+    statistics.update(X[rest], y[rest])
+    np.testing.assert_array_equal(statistics.said(), guesses)
+    for part in np.array_split(rest, 7):  # saved, resumed and cut otherwise: the same bits
+        assert again.tell(np.array([0, 1]), np.where(errs[part], 1 - y[part], y[part]))
+        again.update(X[part], y[part])
+    assert same_bits(again.ladder, statistics.ladder)
+
+
 def test_units_and_huge_columns_do_not_matter():
     X, y = flipping()
     strange = X * [1e-6, 1e3, 1.0]

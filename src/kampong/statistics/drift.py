@@ -65,6 +65,14 @@ class DriftingScatter(SampledScatter):
         self.ladder.given = np.zeros((len(probabilities), len(self._index)))
         self.ladder.given[:, codes] = probabilities
 
+    def tell(self, classes: np.ndarray, labels: np.ndarray) -> bool:
+        """Tell a ladder that sleeps what a predictor of all rows says of the next rows; False where it is awake."""
+        if self.ladder is None or not self.ladder.sleeps_through(len(labels)):
+            return False
+        codes = np.array([self._index._codes[label] for label in classes.tolist()])
+        self.ladder.told = codes[np.searchsorted(classes, labels)]
+        return True
+
     def said(self) -> np.ndarray | None:
         """Return what was predicted of each of the last rows before it was learnt; None where nothing could be said."""
         if self.ladder is None or not len(self.ladder.said) or self.ladder.said.min() < 0:

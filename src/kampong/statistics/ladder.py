@@ -5,7 +5,8 @@ probable its class is (linear Gaussian classes, the covariance pulled towards th
 rows, so units do not matter). The losses, themselves forgotten after some rows, weigh the rungs: the weights change
 smoothly, so no last bit decides. Everything goes row by row: batches do not matter.
 
-Where forgetting does not help, the short rungs sleep most of the time, so that a stream without drift pays little.
+Where forgetting does not help, the ladder sleeps, twice as long each time, so that a stream without drift pays little.
+It wakes before its time where the predictor of all rows becomes clearly worse.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong.statistics.ladder_steps import (
+    BEST,
     CHOSEN,
+    CLOCK,
+    CYCLE,
     HALF_LIVES,
     IS_AWAKE,
+    LONGEST,
+    MISSED,
     MOST,
+    NEXT,
     ROWS,
+    SLEPT,
+    START,
     WEIGHT,
     WIDEST,
     Rungs,
@@ -27,6 +36,7 @@ from kampong.statistics.ladder_steps import (
     decays,
     intervals,
     solve_all,
+    waking,
     watch,
 )
 
@@ -50,6 +60,8 @@ class Ladder:
     ----------
     given : array of shape (rows, classes), optional
         For the next rows: the probabilities that a predictor of all rows gives. They take part in the contest.
+    told : array of int of shape (rows,), optional
+        For the next rows, where the ladder sleeps through all of them: only the classes that such a predictor names.
     said : array of int
         Of the last rows: the number of the class predicted before each was learnt, −1 where nothing could be said.
     chances : array of float
@@ -59,10 +71,12 @@ class Ladder:
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
         self.given: Float | None = None
+        self.told: Integer | None = None
         self.said: Integer = np.empty(0, dtype=np.int64)
         self.chances: Float = np.empty(0)
         self._rungs = Rungs(*(np.zeros(shape) for shape in _shapes(n_features, 0).values()))
         self._rungs.clock[[IS_AWAKE, CHOSEN]] = 1.0, len(HALF_LIVES) - 1
+        self._rungs.clock[[NEXT, SLEPT, BEST]] = CYCLE, CYCLE / 2, -1.0
 
     @property
     def half_life(self) -> float:
@@ -78,6 +92,11 @@ class Ladder:
     def awake(self) -> bool:
         """Whether the short rungs learn at present."""
         return bool(self._rungs.clock[IS_AWAKE])
+
+    def sleeps_through(self, rows: int) -> bool:
+        """Tell whether the ladder sleeps while so many rows are learnt, CYCLE at the most."""
+        clock = self._rungs.clock
+        return not self.awake and rows <= min(clock[NEXT] - clock[ROWS], CYCLE)
 
     def update(self, X: Float, codes: Integer, weights: Float, n_classes: int) -> None:
         """Predict and then learn row after row.
@@ -98,11 +117,12 @@ class Ladder:
         if self.given is not None:
             given = np.zeros((len(codes), n_classes))
             given[:, : self.given.shape[1]] = self.given
-            self.given = None
+        told = self.told if self.told is not None else np.empty(0, dtype=np.int64)
+        self.given = self.told = None
         self.said, self.chances = np.full(len(codes), -1, dtype=np.int64), np.full(len(codes), np.nan)
         rows = np.ascontiguousarray(X, dtype=np.float64)
         paces = intervals(self.n_features)
-        watch(self._rungs, rows, codes, weights, given, decays(), paces, self.said, self.chances)
+        watch(self._rungs, rows, codes, weights, given, told, decays(), paces, waking(), self.said, self.chances)
 
     def rung(self, place: int | None = None) -> tuple[Float, Float, Float, Float]:
         """Return counts, means and scatter of a rung, and the variances of the columns.
@@ -161,6 +181,8 @@ class Ladder:
         awake = max(rungs.clock[IS_AWAKE], more.clock[IS_AWAKE])
         rungs.clock[:] += more.clock
         rungs.clock[[IS_AWAKE, CHOSEN]] = awake, np.argmin(rungs.losses[:-1])
+        rungs.clock[[START, NEXT]] = rungs.clock[ROWS]  # a new cycle
+        rungs.clock[[MISSED, BEST]] = 0.0, -1.0
         solve_all(rungs)
         return result
 
@@ -199,6 +221,15 @@ class Ladder:
         contents.require(clock[IS_AWAKE] in (0.0, 1.0), f"clock is awake {clock[IS_AWAKE]}")
         contents.require(clock[ROWS] >= 0 and float(clock[ROWS]).is_integer(), f"clock has {clock[ROWS]} rows")
         contents.require(clock[WEIGHT] >= 0, f"clock has the weight {clock[WEIGHT]}")
+        times = clock[[START, NEXT, MISSED, BEST]]
+        contents.require(bool((times == np.round(times)).all()), f"clock has parts of rows: {times.tolist()}")
+        rows = clock[ROWS]
+        contents.require(0 <= clock[START] <= rows, f"clock began a cycle at {clock[START]} of {rows} rows")
+        longest = rows + LONGEST * CYCLE
+        contents.require(rows <= clock[NEXT] <= longest, f"clock begins the next cycle at {clock[NEXT]}, after {rows}")
+        contents.require(0 < clock[SLEPT] <= LONGEST * CYCLE, f"clock had a cycle of {clock[SLEPT]} rows")
+        contents.require(0 <= clock[MISSED] <= CYCLE, f"clock has missed {clock[MISSED]} rows")
+        contents.require(-1 <= clock[BEST] <= CYCLE, f"clock has missed {clock[BEST]} rows at best")
         contents.finish()
         arrays["offsets"][arrays["offsets"] <= ABSENT] = -np.inf
         ladder._rungs = Rungs(**arrays)
@@ -258,5 +289,5 @@ def _shapes(d: int, n_classes: int) -> dict[str, tuple[int, ...]]:
         "offsets": (rungs, n_classes),
         "centres": (rungs, d),
         "losses": (rungs + 1,),
-        "clock": (5,),
+        "clock": (CLOCK,),
     }

@@ -36,13 +36,23 @@ LEAD = 2.0
 """By how much the loss of another rung must be less before `chosen` changes."""
 
 CYCLE, AWAKE, WARM, WORTH = 8192, 1024, 128, 0.01
-"""After the first CYCLE rows the ladder is awake for the first AWAKE rows of every CYCLE, and for all of them where it
-lowers the mean log-loss of those after WARM by WORTH."""
+"""After the first CYCLE rows the ladder is awake for the first AWAKE rows of a cycle, and for CYCLE rows where it lowers
+the mean log-loss of those after WARM by WORTH."""
 
-LONG = 1024.0
-"""Rungs of this half-life or more learn every row, asleep or not."""
+LONGEST = 8
+"""A cycle without a gain is twice as long as the one before, at most so many times CYCLE."""
 
-ROWS, WEIGHT, IS_AWAKE, GAIN, CHOSEN = range(5)
+ALARM = 5.0
+"""A sleeping ladder wakes in the next CYCLE if the predictor of all rows errs more often in one than in the best one
+before, by so many standard deviations."""
+
+LONG, AHEAD = 1024.0, 4096
+"""A rung of this half-life or more learns again so many rows before the ladder wakes; that of all rows never sleeps."""
+
+ALWAYS = 2**62
+
+ROWS, WEIGHT, IS_AWAKE, GAIN, CHOSEN, START, NEXT, SLEPT, MISSED, BEST = range(10)
+CLOCK = 10
 
 SELDOM = 32
 """How often the rung of all rows is solved while the rows double."""
@@ -61,8 +71,10 @@ class Rungs(NamedTuple):
         The scores of each rung: weights · (row − centre) + offset, −∞ for a class that it does not know.
     losses : array of shape (rungs + 1,)
         The recent loss of each rung, and of the predictor of all rows that is given.
-    clock : array of shape (5,)
-        Rows, their weight, whether awake, what the ladder has gained in this cycle, and the chosen rung.
+    clock : array of shape (10,)
+        Rows, their weight, whether awake, what the ladder has gained in this cycle, the chosen rung, the rows at which
+        this cycle began and the next one begins, how long the cycle before was, how often the predictor of all rows has
+        erred since the last multiple of CYCLE, and between the best two of them while the ladder slept (−1 for none).
     """
 
     counts: Float
@@ -87,6 +99,11 @@ def intervals(n_features: int) -> Integer:
 def decays() -> Float:
     """Return what a row leaves of the weight of earlier ones, a number a rung."""
     return np.array([1.0 if np.isinf(half) else 0.5 ** (1.0 / half) for half in HALF_LIVES])
+
+
+def waking() -> Integer:
+    """Return how many rows before the ladder wakes each rung begins to learn again: 0 for none."""
+    return np.array([ALWAYS if np.isinf(half) else AHEAD if half >= LONG else 0 for half in HALF_LIVES])
 
 
 @compiled
@@ -132,11 +149,10 @@ def _apart(factor: Float, mean: Float, centre: Float, weights: Float) -> float:
             value -= factor[i, m] * weights[m]
         weights[i] = value / factor[i, i]
         length += weights[i] * weights[i]
-    for i in range(d - 1, -1, -1):
-        value = weights[i]
-        for m in range(i + 1, d):
-            value -= factor[m, i] * weights[m]
-        weights[i] = value / factor[i, i]
+    for i in range(d - 1, -1, -1):  # by rows of the factor, which lie together
+        weights[i] /= factor[i, i]
+        for m in range(i):
+            weights[m] -= factor[i, m] * weights[i]
     return length
 
 
@@ -254,16 +270,47 @@ def _choose(rungs: Rungs) -> None:
 
 
 @compiled
-def _wake(rungs: Rungs, short: Float) -> None:
+def _forget(rungs: Rungs, rung: int) -> None:
+    """Let a rung begin anew."""
+    rungs.counts[rung] = 0.0
+    rungs.within[rung] = 0.0
+    rungs.offsets[rung] = -np.inf
+
+
+@compiled
+def _begin(rungs: Rungs, ahead: Integer) -> None:
     """Begin a cycle; rungs that slept begin anew."""
-    if rungs.clock[IS_AWAKE] == 0.0:
+    clock = rungs.clock
+    clock[SLEPT] = CYCLE / 2
+    if clock[IS_AWAKE] == 0.0:
+        clock[SLEPT] = clock[ROWS] - clock[START]
         rungs.losses[:] = 0.0
-        for rung in range(len(short)):
-            if short[rung]:
-                rungs.counts[rung] = 0.0
-                rungs.within[rung] = 0.0
-                rungs.offsets[rung] = -np.inf
-    rungs.clock[IS_AWAKE], rungs.clock[GAIN] = 1.0, 0.0
+        for rung in range(len(ahead)):
+            if ahead[rung] == 0:
+                _forget(rungs, rung)
+    clock[IS_AWAKE], clock[GAIN] = 1.0, 0.0
+    clock[START], clock[NEXT] = clock[ROWS], clock[ROWS] + CYCLE
+
+
+@compiled
+def _sleep(rungs: Rungs) -> None:
+    """Sleep until the next cycle."""
+    clock = rungs.clock
+    clock[IS_AWAKE], clock[CHOSEN], clock[BEST] = 0.0, len(rungs.counts) - 1, -1.0
+    clock[NEXT] = clock[START] + min(2.0 * clock[SLEPT], LONGEST * CYCLE)
+
+
+@compiled
+def _look(rungs: Rungs) -> None:
+    """After each CYCLE rows, see whether the predictor of all rows has become worse while the ladder slept."""
+    clock = rungs.clock
+    missed, best = clock[MISSED], clock[BEST]
+    clock[MISSED] = 0.0
+    if clock[IS_AWAKE] == 1.0:
+        return
+    if best >= 0 and missed - best > ALARM * np.sqrt(missed + best):
+        clock[NEXT] = min(clock[NEXT], clock[ROWS] + CYCLE)
+    clock[BEST] = missed if best < 0 else min(missed, best)
 
 
 @compiled
@@ -287,15 +334,15 @@ def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> 
         share = np.exp(least - losses[expert])
         total += share
         blend += share * probable[expert]
-    if int(clock[ROWS]) % CYCLE >= WARM:
+    if clock[ROWS] - clock[START] >= WARM:
         clock[GAIN] += np.log(max(blend[code] / total, LEAST)) - np.log(max(probable[base, code], LEAST))
     for expert in range(base + 1):
         losses[expert] = FADE * losses[expert] - np.log(max(probable[expert, code], LEAST))
     if base == last:
         losses[last + 1] = losses[last]
     _choose(rungs)
-    if clock[ROWS] >= CYCLE and int(clock[ROWS]) % CYCLE == AWAKE - 1 and clock[GAIN] < WORTH * (AWAKE - WARM):
-        clock[IS_AWAKE], clock[CHOSEN] = 0.0, last
+    if clock[START] >= CYCLE and clock[ROWS] - clock[START] == AWAKE - 1 and clock[GAIN] < WORTH * (AWAKE - WARM):
+        _sleep(rungs)
     best = int(np.argmax(blend))
     return best, blend[best] / total
 
@@ -307,36 +354,48 @@ def watch(
     codes: Integer,
     weights: Float,
     given: Float,
+    told: Integer,
     fading: Float,
     paces: Integer,
+    ahead: Integer,
     said: Integer,
     chances: Float,
 ) -> None:
     """Predict, judge and learn row after row.
 
-    Write what was predicted, −1 where fewer than two classes are known, and how probable it was.
+    Write what was predicted, −1 where nothing could be said, and how probable it was. `given` is what a predictor of
+    all rows gives each class, `told` the class that it predicts; either may be empty.
     """
     d, clock = X.shape[1], rungs.clock
-    short = np.empty(len(fading))
-    for rung in range(len(fading)):
-        short[rung] = fading[rung] < 0.5 ** (1.0 / LONG) - 1e-12
     probable = np.empty((len(fading) + 1, rungs.counts.shape[1]))
     offset, factor = np.empty(d), np.zeros((d, d))
     for i in range(len(X)):
         rows = int(clock[ROWS])
         if rows > 0 and rows % CYCLE == 0:
-            _wake(rungs, short)
-        awake = clock[IS_AWAKE] == 1.0
+            _look(rungs)
+        if rows == clock[NEXT]:
+            _begin(rungs, ahead)
+        awake, left = clock[IS_AWAKE] == 1.0, int(clock[NEXT]) - rows
         if (rungs.counts[-1] > 0).sum() >= 2:
             here = given[i] if len(given) else given[0:0].ravel()
+            guess = -1
+            if len(here):
+                guess = int(np.argmax(here))
+            elif len(told):
+                guess = told[i]
+            if guess >= 0 and guess != codes[i]:
+                clock[MISSED] += 1.0
             if awake:
                 said[i], chances[i] = _judge(rungs, X[i], codes[i], here, probable)
-            elif len(here):
-                said[i] = np.argmax(here)
-                chances[i] = here[said[i]]
+            else:
+                said[i] = guess
+                if len(here):
+                    chances[i] = here[guess]
         _learn_columns(rungs, X[i], weights[i])
         for rung in range(len(fading)):
-            if awake or not short[rung]:
+            if awake or left <= ahead[rung]:
+                if left == ahead[rung] and not awake:
+                    _forget(rungs, rung)
                 _learn(rungs, rung, X[i], codes[i], weights[i], fading[rung], offset)
         clock[ROWS] = rows + 1
         if clock[IS_AWAKE] == 1.0:

@@ -241,7 +241,7 @@ class History:
         quota = POINTS // BATCH_SHARE
         chosen = candidates(n)
         chosen = chosen[np.isfinite(projected[chosen, :width]).all(axis=1)]
-        codes = np.array([self.outcomes.code(label) for label in labels[chosen].tolist()], dtype=np.int64)
+        codes = self._codes_of(labels[chosen])
         if len(chosen) > quota:
             kept = _equal_shares(codes, quota)
             chosen, codes = chosen[kept], codes[kept]
@@ -251,7 +251,7 @@ class History:
         facts = np.full((len(chosen), 4), -1, dtype=np.int64)
         facts[:, 0], facts[:, 1], facts[:, 3] = numbers[chosen], codes, width
         if predicted is not None:
-            facts[:, 2] = [-1 if label is None else self.outcomes.code(label) for label in predicted[chosen].tolist()]
+            facts[:, 2] = self._codes_of(predicted[chosen])
         self._points = np.concatenate([self._points, points])[-POINTS:]
         self._point_facts = np.concatenate([self._point_facts, facts])[-POINTS:]
         if centres is not None and centres is not self._centres_given:
@@ -453,8 +453,14 @@ class History:
         self._filled = 1
         return self._counts[-1]
 
+    def _codes_of(self, labels: np.ndarray) -> Integer:
+        """Return the codes of classes, −1 for None."""
+        listed = labels.tolist()
+        codes = {label: -1 if label is None else self.outcomes.code(label) for label in dict.fromkeys(listed)}
+        return np.array([codes[label] for label in listed], dtype=np.int64)
+
     def _keep_centres(self, labels: Any, centres: Float) -> None:
-        codes = np.array([self.outcomes.code(label) for label in np.asarray(labels).tolist()], dtype=np.int64)
+        codes = self._codes_of(np.asarray(labels))
         kept = np.flatnonzero((codes != OTHER) & np.isfinite(centres).all(axis=1))
         width = min(centres.shape[1], DIRECTIONS)
         self._centres = np.zeros((len(kept), DIRECTIONS))

@@ -348,8 +348,8 @@ class _Learner:
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            labels = self._learn(X, y, declared)
-        if labels is not None:
+            labels = self._learn(X, y, declared, said.labels)
+        if labels is not None and labels is not said.labels:
             said = said._replace(labels=labels, chances=chances_of(run.model))
         if said.labels is not None:
             run.counters.scored += len(y)
@@ -385,7 +385,9 @@ class _Learner:
                 run.predictor = run.predictor.widened(self.run.memory.width)
         return batch
 
-    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> np.ndarray | None:
+    def _learn(
+        self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None
+    ) -> np.ndarray | None:
         """Let the model learn; if it raises an error, save what was learnt before.
 
         A model that watches for drift predicts each row itself, with all rows before it; return its predictions.
@@ -393,7 +395,7 @@ class _Learner:
         run = self.run
         try:
             if watches(run.model):
-                found: np.ndarray | None = run.model._predict_then_learn(X, y, run.predictor)
+                found: np.ndarray | None = run.model._predict_then_learn(X, y, run.predictor, said)
                 return found
             learn_batch(run.model, X, y, declared)
         except ValueError as error:

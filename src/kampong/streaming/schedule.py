@@ -44,7 +44,9 @@ class Schedule:
     growth : int
         By what factor the rows grow from one choice to the next, until the sample is full.
     late : int
-        How many renewals come while the rows double once there are more than EARLY; 0 for as many as before.
+        How many renewals come while the rows double once there are `early` rows; 0 for as many as before.
+    early : int
+        See `late`.
     """
 
     least: int
@@ -52,13 +54,14 @@ class Schedule:
     most: int
     growth: int
     late: int = 0
+    early: int = EARLY
 
     @classmethod
     def of(cls, model: Any) -> Schedule:
         """Return the schedule of a model that has learnt a row."""
         width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
         width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
-        late = 0
+        early = EARLY
         if width > WIDEST:
             # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
             # the parsing of its entries and one product. With 2 classes a solve costs a quarter of what all rows so far
@@ -67,16 +70,16 @@ class Schedule:
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
         elif width > NARROW:
-            least, parts, growth = power_of_two(width // 8), 16, 2
+            least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
         else:
-            least, parts, growth = 1, 32, 2
+            least, parts, growth, late, early = 1, 32, 2, 8, FULL
         half_life = getattr(model, "half_life", None)
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        return cls(least, parts, most and max(most, least), growth, late)
+        return cls(least, parts, most and max(most, least), growth, late, early)
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""
-        parts = self.late if self.late and rows >= EARLY else self.parts
+        parts = self.late if self.late and rows >= self.early else self.parts
         pace = max(self.least, power_of_two(rows) // parts)
         return min(pace, self.most) if self.most else pace
 
@@ -117,9 +120,9 @@ class Schedule:
         """
         stop = min(len(labels), self.next_after(rows) - rows)
         if self.least == 1 or len(known) < 2:
-            for place, label in enumerate(labels[:stop].tolist()):
-                if label not in known:
-                    return place + 1
+            listed = labels[:stop].tolist()
+            if not known.issuperset(listed):
+                return next(place for place, label in enumerate(listed) if label not in known) + 1
         return stop
 
 

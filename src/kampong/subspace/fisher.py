@@ -232,13 +232,18 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
             )
         return found
 
-    def _predict_then_learn(self, X: Rows, y: Any, predictor: Predictor | None) -> np.ndarray | None:
+    def _predict_then_learn(
+        self, X: Rows, y: Any, predictor: Predictor | None, labels: np.ndarray | None = None
+    ) -> np.ndarray | None:
         """Predict each row and then learn it, with half_life="auto"; return the classes, None while they are unknown.
 
-        `predictor` is one of all rows, which takes part beside the half-lives.
+        `predictor` is one of all rows, which takes part beside the half-lives; `labels` is what it predicts, if known.
         """
         statistics = self._statistics
         assert isinstance(statistics, DriftingScatter)
+        if predictor is not None and labels is not None and statistics.tell(predictor.classes, labels):
+            self.partial_fit(X, y)
+            return labels
         if predictor is not None:
             statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
         self.partial_fit(X, y)
