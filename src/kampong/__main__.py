@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+
 PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 
 
 def main() -> None:
     """Run the command line, if its parts are installed."""
+    # More than a quarter of a short command was the search for garbage among libraries just loaded, and at the end.
+    gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
     try:
         from kampong.cli import main as run
 

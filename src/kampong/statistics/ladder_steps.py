@@ -36,8 +36,8 @@ LEAD = 2.0
 """By how much the loss of another rung must be less before `chosen` changes."""
 
 CYCLE, AWAKE, WARM, WORTH = 8192, 1024, 128, 0.01
-"""After the first CYCLE rows the ladder is awake for the first AWAKE rows of a cycle, and for CYCLE rows where it lowers
-the mean log-loss of those after WARM by WORTH."""
+"""After the first CYCLE rows the ladder is awake for the first AWAKE rows of a cycle, and for CYCLE rows where it
+lowers the mean log-loss of those after WARM by WORTH."""
 
 LONGEST = 8
 """A cycle without a gain is twice as long as the one before, at most so many times CYCLE."""
@@ -348,6 +348,15 @@ def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> 
 
 
 @compiled
+def _guess(given: Float, told: int) -> tuple[int, float]:
+    """Return the class that a predictor of all rows names, −1 for none, and how probable it is, NaN if not known."""
+    if not len(given):
+        return told, np.nan
+    best = int(np.argmax(given))
+    return best, given[best]
+
+
+@compiled
 def watch(
     rungs: Rungs,
     X: Float,
@@ -378,19 +387,12 @@ def watch(
         awake, left = clock[IS_AWAKE] == 1.0, int(clock[NEXT]) - rows
         if (rungs.counts[-1] > 0).sum() >= 2:
             here = given[i] if len(given) else given[0:0].ravel()
-            guess = -1
-            if len(here):
-                guess = int(np.argmax(here))
-            elif len(told):
-                guess = told[i]
+            guess, chance = _guess(here, told[i] if len(told) else -1)
             if guess >= 0 and guess != codes[i]:
                 clock[MISSED] += 1.0
             if awake:
-                said[i], chances[i] = _judge(rungs, X[i], codes[i], here, probable)
-            else:
-                said[i] = guess
-                if len(here):
-                    chances[i] = here[guess]
+                guess, chance = _judge(rungs, X[i], codes[i], here, probable)
+            said[i], chances[i] = guess, chance
         _learn_columns(rungs, X[i], weights[i])
         for rung in range(len(fading)):
             if awake or left <= ahead[rung]:

@@ -214,7 +214,7 @@ def _run(
         learner.open(letters, stop)
         with one_blas_thread():  # the other cores parse
             _loop(learner, checkpoint_every, watch, stop)
-        learner.finish(stop)
+            learner.finish(stop)
     except SourceError:
         if run.counters.rows:  # a damaged source may be repaired
             learner.save()
@@ -385,9 +385,7 @@ class _Learner:
                 run.predictor = run.predictor.widened(self.run.memory.width)
         return batch
 
-    def _learn(
-        self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None
-    ) -> np.ndarray | None:
+    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None) -> np.ndarray | None:
         """Let the model learn; if it raises an error, save what was learnt before.
 
         A model that watches for drift predicts each row itself, with all rows before it; return its predictions.
