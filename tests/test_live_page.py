@@ -676,6 +676,19 @@ def test_a_reader_gets_the_next_state_when_it_comes_and_only_then(page, monkeypa
     assert f'"rows":{history.rows}' in report
 
 
+def test_stopping_says_nothing_to_those_who_wait(page, caplog, capfd):
+    page.start()
+    readers = [threading.Thread(target=raw, args=(page.port, "/data?seen=0")) for _ in range(5)]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.3)
+    page.stop()
+    for reader in readers:
+        reader.join(10)
+    assert not caplog.records
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def raw(port, path):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:

@@ -219,7 +219,7 @@ class LivePage:
         loop.add_callback(ready.set)
         loop.start()
         server.stop()
-        desk.close()
+        events.run_until_complete(desk.close())
         events.run_until_complete(server.close_all_connections())
         tasks = asyncio.all_tasks(events)
         for task in tasks:
@@ -279,17 +279,20 @@ class _Desk:
             one: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.add(one)
             try:
-                await asyncio.wait_for(one, LONGEST_WAIT)
-            except TimeoutError:
-                pass
+                await asyncio.wait({one}, timeout=LONGEST_WAIT)
             finally:
                 self._waiting.discard(one)
         return self.packed()
 
-    def close(self) -> None:
-        """Let nobody wait any longer."""
+    async def close(self) -> None:
+        """Let nobody wait any longer, and let all answers go out."""
         for one in self._waiting:
-            one.cancel()
+            if not one.done():
+                one.set_result(None)
+        for _ in range(100):
+            if not self._waiting:
+                return
+            await asyncio.sleep(0.01)
 
 
 class _Guard:
@@ -367,6 +370,7 @@ class _Data(RequestHandler):
             return
         self.set_header("Content-Type", "application/json")
         self.set_header("Content-Encoding", "gzip")
+        self.set_header("X-Kampong-State", str(found))
         self.set_header("Cache-Control", "no-store")
         try:
             await self.finish(data)
