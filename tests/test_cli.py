@@ -189,7 +189,9 @@ def test_the_demonstration_runs(tmp_path, capfd):
     printed = call(capfd, "demo", "--folder", tmp_path / "demo")
     assert "$ kampong learn" in printed.err
     assert "1,797 rows, accuracy 0." in printed.err
-    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
+    report = tmp_path / "demo" / "report.html"
+    assert report.stat().st_size > 10_000
+    assert printed.err.rstrip().endswith(f"Open {report.as_uri()} in a browser.")
     assert len((tmp_path / "demo" / "predictions.csv").read_text().splitlines()) == 1798
 
 

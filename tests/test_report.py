@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from command import call
 from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace
 from kampong.streaming.history import History
 from kampong.streaming.records import Dead
@@ -155,6 +156,34 @@ def test_every_number_is_what_an_independent_count_of_the_predictions_says(tmp_p
     ]
 
 
+def test_the_report_has_the_numbers_of_the_runs_json(tmp_path, capfd):
+    pytest.importorskip("typer", reason="the command line needs the `stream` extra")
+    write_blobs(tmp_path / "s.csv", bad=(7,))
+    places = ("--model", tmp_path / "m", "--report", tmp_path / "r.html")
+    said = json.loads(call(capfd, "learn", tmp_path / "s.csv", "--label", "kind", "--json", *places).out)
+    data = data_of(tmp_path / "r.html")
+    for name in ("rows", "scored", "correct", "dead"):
+        assert data["totals"][name] == said[name]
+    assert data["totals"]["rows_per_second"] == said["rows_per_second"]
+    for name in ("accuracy", "balanced_accuracy", "macro_f1"):
+        assert data["measures"][name] == said[name]
+        assert data["recent"][name] == said["recent"][name]
+    assert data["recent"]["rows"] == said["recent"]["rows"]
+    assert data["alarms"]["count"] == said["alarms"]
+    for one in data["chosen"]:
+        name = one["name"].replace("-", "_")
+        value = said["chosen"][name]["value"]
+        assert one["since"] == said["chosen"][name]["since"]
+        assert one["value"] == ("none" if name == "half_life" and value is None else value)
+    # From the model file the same, wherever it goes.
+    printed = call(capfd, "report", tmp_path / "m", "--out", tmp_path / "again.html")
+    assert "the report of 2,599 rows" in printed.err
+    again = data_of(tmp_path / "again.html")
+    assert {name: again[name] for name in data if name not in ("state", "provenance", "facts")} == {
+        name: data[name] for name in data if name not in ("state", "provenance", "facts")
+    }
+
+
 def test_what_was_chosen_and_since_when(tmp_path):
     write_blobs(tmp_path / "s.csv")
     run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(half_life="auto"), label="kind")
@@ -260,6 +289,13 @@ def test_points_at_their_centres_have_not_moved():
     movement = take(None, history)["classes"]["moved"]
     # In spreads: the shift (1, −2) is 1 spread and 2/3 of one; 80 points leave about a tenth of chance.
     np.testing.assert_allclose(movement, [0, 0, np.hypot(1, 2 / 3)], atol=0.25)
+
+
+def test_nothing_moves_while_the_directions_turn(tmp_path):
+    write_blobs(tmp_path / "s.csv", rows=4000, kinds=[f"kind {k}" for k in range(12)])
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(half_life="auto"), label="kind")
+    moved = take(run.model, run.history, predictor=run.predictor)["classes"]["moved"]
+    assert max(moved) < 0.5
 
 
 def test_names_are_in_natural_order():

@@ -252,8 +252,8 @@ def lies_of_points(state):
         ("a point of a row to come", "point_facts", (-1, 0), 10**9, "point_facts"),
         ("points out of order", "point_facts", (1, 0), 1, "point_facts"),
         ("a point more than sure", "points", (0, 8), 1.5, "points"),
-        ("a centre of no class", "centre_facts", (0, 0), 4, "centre_facts"),
-        ("a centre too wide", "centre_facts", (0, 1), 9, "centre_facts"),
+        ("an offset too wide", "point_facts", (0, 4), 1, "point_facts"),
+        ("an offset of no direction", "offsets", (0, 7), 1.0, "offsets"),
     ]:
         array = arrays[f"{PREFIX}history.{name}"].copy()
         array[place] = value

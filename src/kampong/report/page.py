@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kampong.streaming.history import History
 
-SCRIPTS = ("charts.js", "map.js", "parts.js", "page.js")
+SCRIPTS = ("charts.js", "markers.js", "map.js", "classes.js", "explained.js", "page.js")
 
 
 def write_report(

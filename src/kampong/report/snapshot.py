@@ -97,7 +97,7 @@ def take(
         "measures": _plain(table.measures()),
         "recent": {"rows": recent, "most": RECENT, **_plain(table.measures(recent=True))},
         "chosen": chosen(model, history, predictor),
-        "classes": {"name": names, **_classes(table, order, _movements(history.centres(), points, names))},
+        "classes": {"name": names, **_classes(table, order, _movements(history.offsets(), points, names))},
         "points": _points(points, places),
         "confusions": {
             "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
@@ -158,30 +158,28 @@ def _classes(table: ClassTable, order: np.ndarray, moved: Float) -> dict[str, An
     }
 
 
-def _movements(centres: dict[str, Float], points: Points, names: list[str]) -> Float:
+def _movements(offsets: Float, points: Points, names: list[str]) -> Float:
     """Return how far the recent points of each class lie from its mean over the whole stream, in spreads of a class.
 
     The distance of the mean of m points is measured in spreads within the classes along each direction. The distance
-    expected by chance (p/m in squared spreads, for p directions) is subtracted.
+    expected by chance (p/m in squared spreads, for p directions) is subtracted. Each point was compared with the mean
+    by the same directions, those of its own time.
     """
     moved = np.full(len(names), np.nan)
-    if not centres or not points.labels:
-        return moved
-    p = next(iter(centres.values())).size
-    coordinates, labels = points.coordinates[:, :p], np.array(points.labels)
-    known = ~np.isnan(coordinates).any(axis=1)
-    coordinates, labels = coordinates[known], labels[known]
-    groups = {name: coordinates[labels == name] for name in names if name in centres}
+    p = int((~np.isnan(offsets)).any(axis=0).sum())
+    known = ~np.isnan(offsets[:, :p]).any(axis=1)
+    offsets, labels = offsets[known, :p], np.array(points.labels)[known]
+    groups = {name: offsets[labels == name] for name in names}
     groups = {name: group for name, group in groups.items() if len(group) >= FEWEST_POINTS}
     freedom = sum(len(group) - 1 for group in groups.values())
-    if not groups:
+    if not groups or not p:
         return moved
     squares = sum((((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in groups.values()), np.zeros(p))
     spread = np.sqrt(squares / freedom)
     spread[spread == 0] = np.inf
     for place, name in enumerate(names):
         if name in groups:
-            away = (groups[name].mean(axis=0) - centres[name][:p]) / spread
+            away = groups[name].mean(axis=0) / spread
             moved[place] = math.sqrt(max(0.0, float(away @ away) - p / len(groups[name])))
     return moved
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kampong.streaming.history_drift import DriftDetector
 from kampong.streaming.history_notes import Choices, DeadKinds
-from kampong.streaming.history_outcomes import OTHER, Outcomes
+from kampong.streaming.history_outcomes import Outcomes
 from kampong.streaming.history_state import BATCH_SHARE, CAPACITY, DIRECTIONS, PIECE, POINTS, checked
 
 if TYPE_CHECKING:
@@ -121,10 +121,8 @@ class History:
         self._states: list[State] = []
         self._totals = [0, 0, 0, 0, 0]
         self._points: Float = np.zeros((0, DIRECTIONS + 1), dtype=np.float32)
-        self._point_facts: Integer = np.zeros((0, 4), dtype=np.int64)
-        self._centres: Float = np.zeros((0, DIRECTIONS))
-        self._centre_facts: Integer = np.zeros((0, 2), dtype=np.int64)
-        self._centres_given: Any = None
+        self._offsets: Float = np.zeros((0, DIRECTIONS), dtype=np.float32)
+        self._point_facts: Integer = np.zeros((0, 5), dtype=np.int64)
         self.outcomes, self.drift = Outcomes(), DriftDetector()
         self.choices, self.dead_kinds = Choices(), DeadKinds()
 
@@ -222,8 +220,8 @@ class History:
         row_numbers : sequence of length rows, optional
             Their numbers in the stream, counted from 1. By default they are the rows of the batch last observed.
         centres : pair of a sequence of K labels and an array of shape (K, directions), optional
-            The means of the classes over the whole stream, projected as the rows are: what the recent points of a
-            class are compared with. The last ones given are kept.
+            The means of the classes over the whole stream, projected as the rows are; how far each point lies from the
+            mean of its class is kept.
         """
         projected = np.asarray(projected)
         predicted = None if predicted is None else np.asarray(predicted)
@@ -248,15 +246,20 @@ class History:
         points = np.zeros((len(chosen), DIRECTIONS + 1), dtype=np.float32)
         points[:, :width] = projected[chosen, :width]
         points[:, DIRECTIONS] = np.where(np.isfinite(chances[chosen]), chances[chosen], -1.0)
-        facts = np.full((len(chosen), 4), -1, dtype=np.int64)
-        facts[:, 0], facts[:, 1], facts[:, 3] = numbers[chosen], codes, width
+        offsets = np.zeros((len(chosen), DIRECTIONS), dtype=np.float32)
+        facts = np.full((len(chosen), 5), -1, dtype=np.int64)
+        facts[:, 0], facts[:, 1], facts[:, 3], facts[:, 4] = numbers[chosen], codes, width, 0
         if predicted is not None:
             facts[:, 2] = self._codes_of(predicted[chosen])
+        if centres is not None and centres[1].shape[1] >= width:
+            places = {label: place for place, label in enumerate(np.asarray(centres[0]).tolist())}
+            mine = np.array([places.get(label, -1) for label in labels[chosen].tolist()], dtype=np.int64)
+            away = projected[chosen, :width] - centres[1][mine, :width]
+            known = (mine >= 0) & np.isfinite(away).all(axis=1)
+            offsets[known, :width], facts[known, 4] = away[known], width
         self._points = np.concatenate([self._points, points])[-POINTS:]
+        self._offsets = np.concatenate([self._offsets, offsets])[-POINTS:]
         self._point_facts = np.concatenate([self._point_facts, facts])[-POINTS:]
-        if centres is not None and centres is not self._centres_given:
-            self._keep_centres(*centres)
-            self._centres_given = centres  # every batch brings the same ones until the directions are computed anew
 
     # What a report reads.
 
@@ -342,17 +345,18 @@ class History:
     def points(self) -> Points:
         """Return the kept points."""
         coordinates = self._points[:, :DIRECTIONS].astype(np.float64)
-        coordinates[np.arange(DIRECTIONS) >= self._point_facts[:, 3:]] = np.nan
+        coordinates[np.arange(DIRECTIONS) >= self._point_facts[:, 3:4]] = np.nan
         chances = self._points[:, DIRECTIONS].astype(np.float64)
         chances[chances < 0] = np.nan
         names = [*self.outcomes.names, ""]  # code −1 reads the last one
         labels, predicted = ([names[code] for code in self._point_facts[:, place].tolist()] for place in (1, 2))
         return Points(coordinates, self._point_facts[:, 0].copy(), labels, predicted, chances)
 
-    def centres(self) -> dict[str, Float]:
-        """Return the last means of the classes that came with points, by name."""
-        facts = zip(self._centres, self._centre_facts.tolist(), strict=True)
-        return {self.outcomes.names[code]: centre[:width] for centre, (code, width) in facts}
+    def offsets(self) -> Float:
+        """Return how far each point lies from the mean of its class, by the directions of its time; NaN if unknown."""
+        offsets = self._offsets.astype(np.float64)
+        offsets[np.arange(DIRECTIONS) >= self._point_facts[:, 4:]] = np.nan
+        return offsets
 
     # To and from a checkpoint.
 
@@ -379,8 +383,7 @@ class History:
             "recent": np.array([state.recent for state in self._states], dtype=np.int64).reshape(-1, 2),
             "points": self._points.copy(),
             "point_facts": self._point_facts.copy(),
-            "centres": self._centres.copy(),
-            "centre_facts": self._centre_facts.copy(),
+            "offsets": self._offsets.copy(),
             "outcomes": self.outcomes.to_state(),
             "drift": self.drift.to_state(),
             "choices": self.choices.to_state(),
@@ -413,7 +416,7 @@ class History:
             State(tuple(values[:n]), total, (window, right)) for values, (n, total), (window, right) in known
         ]
         history._points, history._point_facts = state.points.copy(), state.point_facts.copy()
-        history._centres, history._centre_facts = state.centres.copy(), state.centre_facts.copy()
+        history._offsets = state.offsets.copy()
         history.outcomes = outcomes
         history.drift = DriftDetector.from_state(parts["drift"], history.scored, history.rows)
         history.choices = Choices.from_state(parts["choices"], history.rows)
@@ -458,14 +461,6 @@ class History:
         listed = labels.tolist()
         codes = {label: -1 if label is None else self.outcomes.code(label) for label in dict.fromkeys(listed)}
         return np.array([codes[label] for label in listed], dtype=np.int64)
-
-    def _keep_centres(self, labels: Any, centres: Float) -> None:
-        codes = self._codes_of(np.asarray(labels))
-        kept = np.flatnonzero((codes != OTHER) & np.isfinite(centres).all(axis=1))
-        width = min(centres.shape[1], DIRECTIONS)
-        self._centres = np.zeros((len(kept), DIRECTIONS))
-        self._centres[:, :width] = centres[kept, :width]
-        self._centre_facts = np.c_[codes[kept], np.full(len(kept), width, dtype=np.int64)]
 
 
 def piece(rows: int) -> int:

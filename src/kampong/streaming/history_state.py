@@ -33,9 +33,8 @@ SHAPES: dict[str, tuple[type, tuple[int | None, ...]]] = {
     "directions": (np.int64, (None, 2)),
     "recent": (np.int64, (None, 2)),
     "points": (np.float32, (None, DIRECTIONS + 1)),
-    "point_facts": (np.int64, (None, 4)),
-    "centres": (np.float64, (None, DIRECTIONS)),
-    "centre_facts": (np.int64, (None, 2)),
+    "point_facts": (np.int64, (None, 5)),
+    "offsets": (np.float32, (None, DIRECTIONS)),
 }
 
 
@@ -51,8 +50,7 @@ class HistoryState(NamedTuple):
     recent: Integer
     points: Float
     point_facts: Integer
-    centres: Float
-    centre_facts: Integer
+    offsets: Float
 
 
 def checked(contents: Contents, n_codes: int) -> HistoryState:
@@ -94,17 +92,15 @@ def _check_entries(contents: Contents, state: HistoryState) -> None:
 
 
 def _check_points(contents: Contents, state: HistoryState, n_codes: int) -> None:
-    """Check the kept points and the centres."""
-    facts, centre_facts, require = state.point_facts, state.centre_facts, contents.require
+    """Check the kept points."""
+    facts, require = state.point_facts, contents.require
     require(len(facts) == len(state.points) <= POINTS, f"points are {len(state.points)}, point_facts {len(facts)}")
+    require(len(facts) == len(state.offsets), f"offsets are {len(state.offsets)}, point_facts {len(facts)}")
     codes, widths = facts[:, 1:3], facts[:, 3]
     require(bool((codes >= [0, -1]).all() and (codes < n_codes).all()), "point_facts holds no such class")
     require(bool((widths >= 0).all() and (widths <= DIRECTIONS).all()), "point_facts holds no such width")
     chances = state.points[:, DIRECTIONS]
     require(bool((chances >= -1).all() and (chances <= 1).all()), "points holds a probability that is none")
-    require(
-        len(state.centres) == len(centre_facts) < n_codes,
-        f"centres are {len(state.centres)}, centre_facts {len(centre_facts)}",
-    )
-    inside = (centre_facts >= [1, 0]).all() and (centre_facts <= [n_codes - 1, DIRECTIONS]).all()
-    require(bool(inside), "centre_facts holds no such class or width")
+    known = facts[:, 4]
+    require(bool(((known == 0) | (known == widths)).all()), "point_facts holds no such width")
+    require(not state.offsets[np.arange(DIRECTIONS) >= known[:, None]].any(), "offsets holds what point_facts denies")

@@ -17,9 +17,15 @@ const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, t
 const bdi = (text) => h("bdi", null, text)
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text)
 const whole = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-GB"))
-const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`)
+const percent = (share, digits = 1) =>
+  share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`
 // Why there is nothing to show; models that were merged have no course.
-const nothing = ({ rows, learnt }) => (rows ? "" : learnt ? "Not known: this model was merged, and the course of its streams is not kept." : "No labelled rows yet.")
+const nothing = ({ rows, learnt }) =>
+  rows
+    ? ""
+    : learnt
+      ? "Not known: this model was merged, and the course of its streams is not kept."
+      : "No labelled rows yet."
 const rows = (count) => `${whole(count)} row${count === 1 ? "" : "s"}`
 function figures(number, digits = 4) {
   if (number === null || number === undefined) return "–"
@@ -38,13 +44,18 @@ function ticks(low, high, most) {
   return { values: found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) }
 }
 function short(number) {
-  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [size, unit] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (Math.abs(number) >= size) return `${Number((number / size).toPrecision(3))}${unit}`
   }
   return `${Number(number.toPrecision(6))}`
 }
 function bounds(values) {
-  let low = Infinity, high = -Infinity
+  let low = Infinity,
+    high = -Infinity
   for (const value of values) {
     if (value === null || value === undefined) continue
     if (value < low) low = value
@@ -73,8 +84,14 @@ function frame(svg, { width, height, x, y, xText, yText, xLabel, yLabel }) {
   svg.append(s("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }))
   svg.append(s("line", { class: "axis", x1: box.left, x2: box.left, y1: box.top, y2: box.bottom }))
   svg.append(s("text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, xLabel))
-  const inner = s("svg", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top,
-    viewBox: `${box.left} ${box.top} ${box.right - box.left} ${box.bottom - box.top}`, preserveAspectRatio: "none" })
+  const inner = s("svg", {
+    x: box.left,
+    y: box.top,
+    width: box.right - box.left,
+    height: box.bottom - box.top,
+    viewBox: `${box.left} ${box.top} ${box.right - box.left} ${box.bottom - box.top}`,
+    preserveAspectRatio: "none",
+  })
   svg.append(inner)
   const up = `translate(14 ${(box.top + box.bottom) / 2}) rotate(-90)`
   svg.append(s("text", { transform: up, "text-anchor": "middle" }, yLabel))
@@ -89,11 +106,36 @@ function behind(words, fillTable) {
 }
 function plainTable(head, body, caption, spoken = false) {
   const cell = (tag, value, place) =>
-    h(tag, { class: typeof value === "string" && place === 0 ? "name" : null, scope: tag === "th" ? "col" : null },
-      typeof value === "string" ? bdi(value) : value)
-  return h("table", { "aria-label": spoken ? caption : null }, spoken ? null : h("caption", null, caption),
-    h("thead", null, h("tr", null, head.map((text, place) => cell("th", text, place)))),
-    h("tbody", null, body.map((line) => h("tr", null, line.map((value, place) => cell("td", value, place))))))
+    h(
+      tag,
+      { class: place > 0 ? null : head[0] === "class" ? "name" : "left", scope: tag === "th" ? "col" : null },
+      typeof value === "string" ? bdi(value) : value,
+    )
+  return h(
+    "table",
+    { "aria-label": spoken ? caption : null },
+    spoken ? null : h("caption", null, caption),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        head.map((text, place) => cell("th", text, place)),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      body.map((line) =>
+        h(
+          "tr",
+          null,
+          line.map((value, place) => cell("td", value, place)),
+        ),
+      ),
+    ),
+  )
 }
 // A scrollable table ends with a whole row.
 function fit(place, most) {
@@ -101,7 +143,8 @@ function fit(place, most) {
   const lines = place.querySelectorAll("tbody tr")
   if (lines.length <= most) return
   const top = place.querySelector("table").getBoundingClientRect().top
-  if (lines[most - 1].getBoundingClientRect().height) place.style.maxHeight = `${Math.round(lines[most - 1].getBoundingClientRect().bottom - top) + 2}px`
+  if (lines[most - 1].getBoundingClientRect().height)
+    place.style.maxHeight = `${Math.round(lines[most - 1].getBoundingClientRect().bottom - top) + 2}px`
 }
 function thin(count, most) {
   if (count <= most) return [...Array(count).keys()]
@@ -124,19 +167,42 @@ class LineChart {
   }
   show(x, series, marks = [], point = null) {
     this.given = { x, series, marks, point }
-    this.key.replaceChildren(...(series.length > 1 ? series.map((one) => h("span", null,
-      s("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" }, s("line", { class: `line ${one.style}`, x1: 0, x2: 30, y1: 5, y2: 5 })), one.name)) : []))
+    this.key.replaceChildren(
+      ...(series.length > 1
+        ? series.map((one) =>
+            h(
+              "span",
+              null,
+              s(
+                "svg",
+                { viewBox: "0 0 30 10", "aria-hidden": "true" },
+                s("line", { class: `line ${one.style}`, x1: 0, x2: 30, y1: 5, y2: 5 }),
+              ),
+              one.name,
+            ),
+          )
+        : []),
+    )
     const text = (value) => (this.share ? percent(value, 2) : figures(value))
     const chosen = thin(x.length, 60)
-    this.table.show([this.xLabel, ...series.map((one) => one.name)],
-      chosen.map((place) => [this.log ? figures(x[place]) : whole(x[place]), ...series.map((one) => text(one.values[place]))]))
+    this.table.show(
+      [this.xLabel, ...series.map((one) => one.name)],
+      chosen.map((place) => [
+        this.log ? figures(x[place]) : whole(x[place]),
+        ...series.map((one) => text(one.values[place])),
+      ]),
+    )
     const last = series.map((one) => `${one.name} ${text(one.values.at(-1))}`).join(", ")
-    this.svg.setAttribute("aria-label", `${this.name}: ${x.length} points; at the end ${last}. The table below has the numbers.`)
+    this.svg.setAttribute(
+      "aria-label",
+      `${this.name}: ${x.length} points; at the end ${last}. The table below has the numbers.`,
+    )
     this.draw()
   }
   draw() {
     const { x, series, marks, point } = this.given
-    const width = Math.max(260, this.plot.clientWidth), height = 270
+    const width = Math.max(260, this.plot.clientWidth),
+      height = 270
     if (!this.plot.clientWidth) return
     const at = this.log ? (value) => Math.log10(value) : (value) => value
     let [low, high] = bounds(series.flatMap((one) => one.values))
@@ -146,21 +212,38 @@ class LineChart {
     if (this.share) [low, high] = [Math.max(0, low), Math.min(1, high)]
     const scale = this.share ? 100 : 1
     const marked = ticks(low * scale, high * scale, 5)
-    const yText = marked.values.map((value) => [value / scale, this.share ? `${value.toFixed(marked.digits)} %`
-      : Math.abs(value) >= 1000 ? short(value) : Number(value.toPrecision(6)).toString()])
+    const yText = marked.values.map((value) => [
+      value / scale,
+      this.share
+        ? `${value.toFixed(marked.digits)} %`
+        : Math.abs(value) >= 1000
+          ? short(value)
+          : Number(value.toPrecision(6)).toString(),
+    ])
     const range = x.length ? [at(x[0]), at(x.at(-1))] : [0, 1]
     if (range[0] === range[1]) range[1] += 1
     const cross = ticks(range[0], range[1], Math.max(3, Math.floor(width / 110)))
-    const xText = cross.values.filter((value) => !this.log || Number.isInteger(Number(value.toFixed(6))))
+    const xText = cross.values
+      .filter((value) => !this.log || Number.isInteger(Number(value.toFixed(6))))
       .map((value) => [value, this.log ? `1e${Math.round(value)}` : short(value)])
-    const { box, fx, fy } = (this.scales = frame(this.svg, { width, height, x: range, y: [low, high], xText, yText,
-      xLabel: this.xLabel, yLabel: this.yLabel }))
+    if (!xText.length) xText.push(...range.map((value) => [value, figures(10 ** value, 2)]))
+    const { box, fx, fy } = (this.scales = frame(this.svg, {
+      width,
+      height,
+      x: range,
+      y: [low, high],
+      xText,
+      yText,
+      xLabel: this.xLabel,
+      yLabel: this.yLabel,
+    }))
     for (const mark of marks) {
       const place = Math.min(Math.max(fx(at(mark.x)), box.left), box.right)
       svgMark(this.svg, mark, place, box)
     }
     for (const one of series) {
-      let path = "", open = false
+      let path = "",
+        open = false
       x.forEach((value, place) => {
         const y = one.values[place]
         if (y === null) return (open = false)
@@ -168,7 +251,8 @@ class LineChart {
         open = true
       })
       this.svg.append(s("path", { class: `line ${one.style}`, d: path }))
-      if (x.length === 1 && one.values[0] !== null) this.svg.append(s("circle", { class: "dot", r: 4, cx: fx(at(x[0])), cy: fy(one.values[0]) }))
+      if (x.length === 1 && one.values[0] !== null)
+        this.svg.append(s("circle", { class: "dot", r: 4, cx: fx(at(x[0])), cy: fy(one.values[0]) }))
     }
     if (point) this.svg.append(s("circle", { class: "dot", r: 6, cx: fx(at(point[0])), cy: fy(point[1]) }))
   }
@@ -182,14 +266,18 @@ class LineChart {
       if (Math.abs(this.scales.fx(at(value)) - place) < Math.abs(this.scales.fx(at(x[best])) - place)) best = k
     })
     const text = (value) => (this.share ? percent(value, 2) : figures(value))
-    this.tip.replaceChildren(h("div", null, `${this.xLabel}: ${this.log ? figures(x[best]) : whole(x[best])}`),
-      ...series.map((one) => h("div", null, `${one.name}: ${text(one.values[best])}`)))
+    this.tip.replaceChildren(
+      h("div", null, `${this.xLabel}: ${this.log ? figures(x[best]) : whole(x[best])}`),
+      ...series.map((one) => h("div", null, `${one.name}: ${text(one.values[best])}`)),
+    )
     placeTip(this.tip, this.plot, this.scales.fx(at(x[best])), 20)
   }
 }
 function svgMark(svg, mark, place, box) {
   const style = mark.rise ? "rise" : "alarm"
-  svg.append(s("line", { class: style, x1: place, x2: place, y1: box.top, y2: box.bottom }, s("title", null, mark.text)))
+  svg.append(
+    s("line", { class: style, x1: place, x2: place, y1: box.top, y2: box.bottom }, s("title", null, mark.text)),
+  )
   const tip = mark.rise ? `M${place - 5} ${box.top + 8}h10l-5 -9z` : `M${place - 5} ${box.top}h10l-5 9z`
   svg.append(s("path", { class: `${style}-mark`, d: tip }, s("title", null, mark.text)))
 }

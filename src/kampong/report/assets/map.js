@@ -1,69 +1,130 @@
 // The map of the classes in two directions, and the one list of classes: search, toggle, errors only, axes, zoom.
-const SHAPES = 13
-// A marker of radius r around (x, y): ten colours, then the next shape.
-function marker(shape, x, y, r) {
-  const at = (dx, dy) => `${(x + dx * r).toFixed(1)} ${(y + dy * r).toFixed(1)}`
-  const ring = (n, start, inner = 1) => [...Array(n).keys()].map((k) => {
-    const angle = start + (2 * Math.PI * k) / n
-    const size = k % 2 ? inner : 1
-    return at(size * Math.cos(angle), size * Math.sin(angle))
-  })
-  const closed = (corners) => `M${corners.join("L")}Z`
-  const round = (size, sweep) => `M${at(-size, 0)}a${size * r} ${size * r} 0 1 ${sweep} ${2 * size * r} 0a${size * r} ${size * r} 0 1 ${sweep} ${-2 * size * r} 0`
-  const up = -Math.PI / 2
-  switch (shape % SHAPES) {
-    case 0: return round(1, 1)
-    case 1: return closed([at(-0.9, -0.9), at(0.9, -0.9), at(0.9, 0.9), at(-0.9, 0.9)])
-    case 2: return closed(ring(3, up).map((corner) => corner))
-    case 3: return closed([at(0, -1.25), at(1.25, 0), at(0, 1.25), at(-1.25, 0)])
-    case 4: return closed(ring(3, -up))
-    case 5: return closed([at(-0.4, -1.2), at(0.4, -1.2), at(0.4, -0.4), at(1.2, -0.4), at(1.2, 0.4), at(0.4, 0.4), at(0.4, 1.2), at(-0.4, 1.2), at(-0.4, 0.4), at(-1.2, 0.4), at(-1.2, -0.4), at(-0.4, -0.4)])
-    case 6: return closed([at(-1.1, -0.6), at(-0.6, -1.1), at(0, -0.5), at(0.6, -1.1), at(1.1, -0.6), at(0.5, 0), at(1.1, 0.6), at(0.6, 1.1), at(0, 0.5), at(-0.6, 1.1), at(-1.1, 0.6), at(-0.5, 0)])
-    case 7: return closed(ring(10, up, 0.45))
-    case 8: return closed(ring(5, up))
-    case 9: return closed([at(-1.1, -1), at(1.1, -1), at(-1.1, 1), at(1.1, 1)])
-    case 10: return round(1.15, 1) + round(0.6, 0)
-    case 11: return closed([at(-1, -1), at(1, -1), at(1, 1), at(-1, 1)]) + closed([at(-0.5, -0.5), at(-0.5, 0.5), at(0.5, 0.5), at(0.5, -0.5)])
-    default: return closed([at(-1, -1.1), at(-1, 1.1), at(1, -1.1), at(1, 1.1)])
-  }
-}
-function swatch(slot) {
-  return s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d: marker(Math.floor(slot / 10), 8, 8, 5.5), style: `fill:var(--c${slot % 10})` }))
-}
-function quantile(sorted, share) {
-  const place = share * (sorted.length - 1), low = Math.floor(place)
-  return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low])
-}
-
 class ClassMap {
   constructor() {
-    Object.assign(this, { slots: new Map(), off: new Set(), query: "", errors: false, pair: null, x: 0, y: 1, zoom: "most", box: null, at: 0, reading: -1 })
+    Object.assign(this, {
+      slots: new Map(),
+      off: new Set(),
+      query: "",
+      errors: false,
+      pair: null,
+      x: 0,
+      y: 1,
+      zoom: "most",
+      box: null,
+      at: 0,
+      reading: -1,
+    })
     this.svg = s("svg", { role: "img" })
     this.tip = h("div", { class: "tip", hidden: true, role: "status" })
-    this.plot = h("div", { class: "plot", id: "map", tabindex: "0", role: "group", "aria-label":
-      "The map. Arrow keys move it, plus and minus zoom, 0 shows all; n and p read the next and previous point." }, this.svg, this.tip)
+    this.plot = h(
+      "div",
+      {
+        class: "plot",
+        id: "map",
+        tabindex: "0",
+        role: "group",
+        "aria-label":
+          "The map. Arrow keys move it, plus and minus zoom, 0 shows all; n and p read the next and previous point.",
+      },
+      this.svg,
+      this.tip,
+    )
     this.count = h("p", { class: "note", role: "status" })
     this.across = h("select", { id: "across", on: { change: () => this.turn() } })
     this.up = h("select", { id: "up", on: { change: () => this.turn() } })
     const press = (words, act) => h("button", { type: "button", "aria-pressed": "false", on: { click: act } }, words)
-    this.wrong = press("Errors only", () => { this.errors = !this.errors; this.draw() })
+    this.wrong = press("Errors only", () => {
+      this.errors = !this.errors
+      this.draw()
+    })
     this.most = press("Zoom to 99 %", () => this.look("most"))
     this.every = press("All points", () => this.look("all"))
     this.pill = h("button", { type: "button", class: "pill", hidden: true, on: { click: () => this.filter(null) } })
-    const step = (words, sign, factor) => h("button", { type: "button", "aria-label": words, on: { click: () => this.scale(factor) } }, sign)
-    const bar = h("div", { class: "bar" }, h("label", null, "across", this.across), h("label", null, "up", this.up), this.wrong, this.most, this.every,
-      step("Zoom in", "+", 0.7), step("Zoom out", "−", 1 / 0.7), this.pill)
-    this.search = h("input", { type: "search", placeholder: "Search a class", "aria-label": "Search a class", on: { input: () => { this.query = this.search.value; this.at = 0; this.drawList() } } })
-    this.list = h("ul", { class: "list", id: "classes-shown", role: "listbox", tabindex: "0", "aria-multiselectable": "true",
-      "aria-label": "Classes on the map. Space shows or hides one, Enter shows it alone." })
-    const all = h("button", { type: "button", on: { click: () => { this.off.clear(); this.draw() } } }, "Show all")
-    const none = h("button", { type: "button", on: { click: () => { this.off = new Set(this.data.classes.name); this.draw() } } }, "Hide all")
+    const step = (words, sign, factor) =>
+      h("button", { type: "button", "aria-label": words, on: { click: () => this.scale(factor) } }, sign)
+    const bar = h(
+      "div",
+      { class: "bar" },
+      h("label", null, "across", this.across),
+      h("label", null, "up", this.up),
+      this.wrong,
+      this.most,
+      this.every,
+      step("Zoom in", "+", 0.7),
+      step("Zoom out", "−", 1 / 0.7),
+      this.pill,
+    )
+    this.search = h("input", {
+      type: "search",
+      placeholder: "Search a class",
+      "aria-label": "Search a class",
+      on: {
+        input: () => {
+          this.query = this.search.value
+          this.at = 0
+          this.drawList()
+        },
+      },
+    })
+    this.list = h("ul", {
+      class: "list",
+      id: "classes-shown",
+      role: "listbox",
+      tabindex: "0",
+      "aria-multiselectable": "true",
+      "aria-label": "Classes on the map. Space shows or hides one, Enter shows it alone.",
+    })
+    const all = h(
+      "button",
+      {
+        type: "button",
+        on: {
+          click: () => {
+            this.off.clear()
+            this.draw()
+          },
+        },
+      },
+      "Show all",
+    )
+    const none = h(
+      "button",
+      {
+        type: "button",
+        on: {
+          click: () => {
+            this.off = new Set(this.data.classes.name)
+            this.draw()
+          },
+        },
+      },
+      "Hide all",
+    )
     this.table = behind("The classes on the map as a table")
     this.errorTable = behind("Rows on the map that were predicted wrongly")
-    const side = h("div", { class: "side" }, h("h3", null, "Classes"), h("div", { class: "bar" }, this.search, all, none), this.list)
-    this.body = h("div", null, bar, h("div", { class: "map" }, h("div", null, this.plot, this.count), side), this.table.details, this.errorTable.details)
+    const side = h(
+      "div",
+      { class: "side" },
+      h("h3", null, "Classes"),
+      h("div", { class: "bar" }, this.search, all, none),
+      this.list,
+    )
+    this.body = h(
+      "div",
+      null,
+      bar,
+      h("div", { class: "map" }, h("div", null, this.plot, this.count), side),
+      this.table.details,
+      this.errorTable.details,
+    )
     this.empty = h("p", { class: "empty" })
-    this.element = h("section", { class: "wide", id: "s-map", "aria-labelledby": "h-map" }, h("h2", { id: "h-map" }, "Map of the classes"), this.empty, this.body)
+    this.element = h(
+      "section",
+      { class: "wide", id: "s-map", "aria-labelledby": "h-map" },
+      h("h2", { id: "h-map" }, "Map of the classes"),
+      this.empty,
+      this.body,
+    )
     this.listen()
   }
   listen() {
@@ -75,9 +136,11 @@ class ClassMap {
       this.toggle(item.dataset.name, event.detail > 1)
     })
     this.list.addEventListener("keydown", (event) => {
-      const items = this.list.children, moves = { ArrowDown: 1, ArrowUp: -1, Home: -1e9, End: 1e9, PageDown: 8, PageUp: -8 }
+      const items = this.list.children,
+        moves = { ArrowDown: 1, ArrowUp: -1, Home: -1e9, End: 1e9, PageDown: 8, PageUp: -8 }
       if (event.key in moves) this.at = Math.max(0, Math.min(items.length - 1, this.at + moves[event.key]))
-      else if ((event.key === " " || event.key === "Enter") && items[this.at]) this.toggle(items[this.at].dataset.name, event.key === "Enter")
+      else if ((event.key === " " || event.key === "Enter") && items[this.at])
+        this.toggle(items[this.at].dataset.name, event.key === "Enter")
       else return
       event.preventDefault()
       this.mark()
@@ -94,21 +157,30 @@ class ClassMap {
       event.preventDefault()
     })
     let from = null
-    this.plot.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") from = [event.clientX, event.clientY] })
+    this.plot.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "mouse") from = [event.clientX, event.clientY]
+    })
     addEventListener("pointerup", () => (from = null))
     this.plot.addEventListener("pointermove", (event) => {
       if (from && this.scales) {
         const { box } = this.scales
-        this.move(-(event.clientX - from[0]) / (box.right - box.left), (event.clientY - from[1]) / (box.bottom - box.top))
+        this.move(
+          -(event.clientX - from[0]) / (box.right - box.left),
+          (event.clientY - from[1]) / (box.bottom - box.top),
+        )
         from = [event.clientX, event.clientY]
       } else this.hover(event)
     })
     this.plot.addEventListener("pointerleave", () => this.point(-1))
-    this.plot.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.metaKey && document.activeElement !== this.plot) return  // the page scrolls
-      event.preventDefault()
-      this.scale(event.deltaY < 0 ? 0.85 : 1 / 0.85)
-    }, { passive: false })
+    this.plot.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey && !event.metaKey && document.activeElement !== this.plot) return // the page scrolls
+        event.preventDefault()
+        this.scale(event.deltaY < 0 ? 0.85 : 1 / 0.85)
+      },
+      { passive: false },
+    )
     this.plot.addEventListener("dblclick", () => this.scale(0.5))
   }
   // What the reader does.
@@ -117,12 +189,29 @@ class ClassMap {
     else if (!this.off.delete(name)) this.off.add(name)
     this.draw()
   }
-  filter(pair) { this.pair = pair; this.draw(); this.onFilter?.(pair) }
-  turn() { this.x = Number(this.across.value); this.y = Number(this.up.value); this.box = null; if (this.zoom === "own") this.zoom = "most"; this.draw() }
-  look(zoom) { this.zoom = zoom; this.box = null; this.drawMap() }
+  filter(pair) {
+    this.pair = pair
+    this.draw()
+    this.onFilter?.(pair)
+  }
+  turn() {
+    this.x = Number(this.across.value)
+    this.y = Number(this.up.value)
+    this.box = null
+    if (this.zoom === "own") this.zoom = "most"
+    this.draw()
+  }
+  look(zoom) {
+    this.zoom = zoom
+    this.box = null
+    this.drawMap()
+  }
   scale(factor) {
     if (!this.box) return
-    const wider = ([low, high]) => [(low + high) / 2 - (factor * (high - low)) / 2, (low + high) / 2 + (factor * (high - low)) / 2]
+    const wider = ([low, high]) => [
+      (low + high) / 2 - (factor * (high - low)) / 2,
+      (low + high) / 2 + (factor * (high - low)) / 2,
+    ]
     this.box = { x: wider(this.box.x), y: wider(this.box.y) }
     this.zoom = "own"
     this.drawMap()
@@ -140,8 +229,10 @@ class ClassMap {
     for (const name of data.classes.name) if (!this.slots.has(name)) this.slots.set(name, this.slots.size)
     const n = data.points.coordinates.length
     const reason = nothing(data.totals) || (!n ? "No directions yet: they need rows of two classes." : "")
-    this.empty.textContent = reason || "A sample of the latest rows, each where it lay when its batch was learnt. Names stand at the means of the points shown; "
-      + "ellipses hold about 86 % of a class that is Gaussian. An edge around a point marks a row that was predicted wrongly."
+    this.empty.textContent =
+      reason ||
+      "A sample of the latest rows, each where it lay when its batch was learnt. Names stand at the means of the points shown; " +
+        "ellipses hold about 86 % of a class that is Gaussian. An edge around a point marks a row that was predicted wrongly."
     this.empty.className = reason ? "empty" : ""
     this.body.hidden = Boolean(reason)
     if (reason) return
@@ -159,14 +250,36 @@ class ClassMap {
     this.strips = this.y === -1 && n > 1
     this.draw()
   }
-  draw() { this.drawList(); this.drawMap() }
+  draw() {
+    this.drawList()
+    this.drawMap()
+  }
   drawList() {
-    const { name, rows: counts } = this.data.classes, query = this.query.trim().toLowerCase()
+    const { name, rows: counts } = this.data.classes,
+      query = this.query.trim().toLowerCase()
     const shown = name.map((_, place) => place).filter((place) => !query || name[place].toLowerCase().includes(query))
     const top = this.list.scrollTop
-    this.list.replaceChildren(...shown.map((place, k) => h("li", { role: "option", id: `class-${k}`, "aria-selected": String(!this.off.has(name[place])), "data-name": name[place], title: name[place] },
-      swatch(this.slots.get(name[place])), h("span", { class: "text" }, bdi(name[place])), h("span", { class: "count" }, whole(counts[place])))))
-    if (!shown.length) this.list.replaceChildren(h("li", { role: "option", "aria-selected": "false", "aria-disabled": "true" }, "no class of this name"))
+    this.list.replaceChildren(
+      ...shown.map((place, k) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `class-${k}`,
+            "aria-selected": String(!this.off.has(name[place])),
+            "data-name": name[place],
+            title: name[place],
+          },
+          swatch(this.slots.get(name[place])),
+          h("span", { class: "text" }, bdi(name[place])),
+          h("span", { class: "count" }, whole(counts[place])),
+        ),
+      ),
+    )
+    if (!shown.length)
+      this.list.replaceChildren(
+        h("li", { role: "option", "aria-selected": "false", "aria-disabled": "true" }, "no class of this name"),
+      )
     this.list.scrollTop = top
     this.mark(false)
   }
@@ -177,11 +290,17 @@ class ClassMap {
     if (follow) this.list.children[this.at]?.scrollIntoView({ block: "nearest" })
   }
   chosen() {
-    const { points, classes } = this.data, hidden = classes.name.map((name) => this.off.has(name))
-    const X = points.coordinates[this.x], Y = this.y === -1 ? points.label.map((k, i) => k + 0.7 * ((points.row[i] * 0.6180339887498949) % 1 - 0.5)) : points.coordinates[this.y]
+    const { points, classes } = this.data,
+      hidden = classes.name.map((name) => this.off.has(name))
+    const X = points.coordinates[this.x],
+      Y =
+        this.y === -1
+          ? points.label.map((k, i) => k + 0.7 * (((points.row[i] * 0.6180339887498949) % 1) - 0.5))
+          : points.coordinates[this.y]
     const found = []
     for (let i = 0; i < X.length; i++) {
-      const label = points.label[i], said = points.predicted[i]
+      const label = points.label[i],
+        said = points.predicted[i]
       if (X[i] === null || Y[i] === null || label < 0) continue
       if (this.pair ? label !== this.pair[0] || said !== this.pair[1] : hidden[label]) continue
       const wrong = said >= 0 && said !== label
@@ -194,33 +313,61 @@ class ClassMap {
     if (side === "y" && this.y === -1) return [-0.7, this.data.classes.name.length - 0.3]
     const values = found.map((one) => one[side]).sort((a, b) => a - b)
     if (!values.length) return [-1, 1]
-    let [low, high] = this.zoom === "all" ? [values[0], values.at(-1)] : [quantile(values, 0.005), quantile(values, 0.995)]
+    let [low, high] =
+      this.zoom === "all" ? [values[0], values.at(-1)] : [quantile(values, 0.005), quantile(values, 0.995)]
     const pad = 0.06 * (high - low) || Math.abs(low) * 0.1 || 1
     return [low - pad, high + pad]
   }
   drawMap() {
     const width = this.plot.clientWidth
     if (!width || this.body.hidden) return
-    const { classes } = this.data, found = this.chosen()
+    const { classes } = this.data,
+      found = this.chosen()
     this.found = found
     if (this.zoom !== "own" || !this.box) this.box = { x: this.range(found, "x"), y: this.range(found, "y") }
-    const { x, y } = this.box, height = Math.round(Math.max(320, Math.min(560, width * 0.62)))
-    const mark = (range, most) => { const { values, digits } = ticks(...range, most); return values.map((value) => [value, Math.abs(value) >= 1e4 ? short(value) : value.toFixed(Math.min(6, digits))]) }
+    const { x, y } = this.box,
+      height = Math.round(Math.max(320, Math.min(560, width * 0.62)))
+    const mark = (range, most) => {
+      const { values, digits } = ticks(...range, most)
+      return values.map((value) => [value, Math.abs(value) >= 1e4 ? short(value) : value.toFixed(Math.min(6, digits))])
+    }
     const strips = this.y === -1
-    const yText = strips ? classes.name.map((name, place) => [place, cut(name, 9)]).filter(([place]) => place > y[0] && place < y[1]).filter((_, k, all) => k % Math.ceil(all.length / 24) === 0) : mark(y, 6)
-    const { box, fx, fy, inner } = (this.scales = frame(this.svg, { width, height, x, y, xText: mark(x, Math.max(3, Math.floor(width / 110))), yText,
-      xLabel: `direction ${this.x + 1}`, yLabel: strips ? "" : `direction ${this.y + 1}` }))
+    const yText = strips
+      ? classes.name
+          .map((name, place) => [place, cut(name, 9)])
+          .filter(([place]) => place > y[0] && place < y[1])
+          .filter((_, k, all) => k % Math.ceil(all.length / 24) === 0)
+      : mark(y, 6)
+    const { box, fx, fy, inner } = (this.scales = frame(this.svg, {
+      width,
+      height,
+      x,
+      y,
+      xText: mark(x, Math.max(3, Math.floor(width / 110))),
+      yText,
+      xLabel: `direction ${this.x + 1}`,
+      yLabel: strips ? "" : `direction ${this.y + 1}`,
+    }))
     const inside = found.filter((one) => one.x >= x[0] && one.x <= x[1] && one.y >= y[0] && one.y <= y[1])
     this.inside = inside
     const groups = new Map()
     for (const one of inside) groups.set(one.label, [...(groups.get(one.label) ?? []), one])
     const r = inside.length > 1200 || width < 500 ? 3 : 3.6
     for (const [label, members] of groups) {
-      const slot = this.slots.get(classes.name[label]), colour = `fill:var(--c${slot % 10})`
+      const slot = this.slots.get(classes.name[label]),
+        colour = `fill:var(--c${slot % 10})`
       for (const wrong of [false, true]) {
         const some = members.filter((one) => one.wrong === wrong)
         const path = some.map((one) => marker(Math.floor(slot / 10), fx(one.x), fy(one.y), r)).join("")
-        if (path) inner.append(s("path", { d: path, class: wrong ? "mark wrong" : "mark", style: colour, "data-shape": Math.floor(slot / 10) % SHAPES }))
+        if (path)
+          inner.append(
+            s("path", {
+              d: path,
+              class: wrong ? "mark wrong" : "mark",
+              style: colour,
+              "data-shape": Math.floor(slot / 10) % SHAPES,
+            }),
+          )
       }
     }
     if (!strips) this.drawNames(groups, this.scales)
@@ -229,23 +376,40 @@ class ClassMap {
     this.say(found, inside, groups)
   }
   drawNames(groups, { box, fx, fy, inner }) {
-    const { classes } = this.data, taken = [], few = groups.size <= 20, apart = groups.size > 30 ? 24 : 16
+    const { classes } = this.data,
+      taken = [],
+      few = groups.size <= 20,
+      apart = groups.size > 30 ? 24 : 16
     const labels = s("g", null)
     for (const [label, members] of [...groups].sort((a, b) => b[1].length - a[1].length)) {
-      const n = members.length, mean = [0, 0], cov = [0, 0, 0]
-      for (const one of members) { mean[0] += fx(one.x) / n; mean[1] += fy(one.y) / n }
+      const n = members.length,
+        mean = [0, 0],
+        cov = [0, 0, 0]
       for (const one of members) {
-        const a = fx(one.x) - mean[0], b = fy(one.y) - mean[1]
-        cov[0] += (a * a) / n; cov[1] += (a * b) / n; cov[2] += (b * b) / n
+        mean[0] += fx(one.x) / n
+        mean[1] += fy(one.y) / n
+      }
+      for (const one of members) {
+        const a = fx(one.x) - mean[0],
+          b = fy(one.y) - mean[1]
+        cov[0] += (a * a) / n
+        cov[1] += (a * b) / n
+        cov[2] += (b * b) / n
       }
       const slot = this.slots.get(classes.name[label])
       if (few && n >= 5) {
         // The ellipse of two standard deviations, by the Cholesky factor of the covariance.
-        const a = Math.sqrt(cov[0]) || 1e-9, b = cov[1] / a, c = Math.sqrt(Math.max(0, cov[2] - b * b))
-        const at = [...Array(40).keys()].map((k) => { const t = (2 * Math.PI * k) / 40; return `${(mean[0] + 2 * a * Math.cos(t)).toFixed(1)} ${(mean[1] + 2 * (b * Math.cos(t) + c * Math.sin(t))).toFixed(1)}` })
+        const a = Math.sqrt(cov[0]) || 1e-9,
+          b = cov[1] / a,
+          c = Math.sqrt(Math.max(0, cov[2] - b * b))
+        const at = [...Array(40).keys()].map((k) => {
+          const t = (2 * Math.PI * k) / 40
+          return `${(mean[0] + 2 * a * Math.cos(t)).toFixed(1)} ${(mean[1] + 2 * (b * Math.cos(t) + c * Math.sin(t))).toFixed(1)}`
+        })
         inner.append(s("path", { class: "ellipse", d: `M${at.join("L")}Z`, style: `stroke:var(--c${slot % 10})` }))
       }
-      const words = cut(classes.name[label], 18), half = 4 + 4.6 * [...words].length
+      const words = cut(classes.name[label], 18),
+        half = 4 + 4.6 * [...words].length
       const place = [Math.max(box.left + half, Math.min(box.right - half, mean[0])), mean[1]]
       if (taken.some(([u, v, w]) => Math.abs(u - place[0]) < half + w && Math.abs(v - place[1]) < apart)) continue
       taken.push([...place, half])
@@ -254,25 +418,59 @@ class ClassMap {
     this.svg.append(labels)
   }
   say(found, inside, groups) {
-    const { points, classes } = this.data, outside = found.length - inside.length
+    const { points, classes } = this.data,
+      outside = found.length - inside.length
     this.wrong.setAttribute("aria-pressed", String(this.errors))
     this.most.setAttribute("aria-pressed", String(this.zoom === "most"))
     this.every.setAttribute("aria-pressed", String(this.zoom === "all"))
     this.pill.hidden = !this.pair
-    if (this.pair) this.pill.replaceChildren(bdi(cut(classes.name[this.pair[0]], 16)), " taken for ", bdi(cut(classes.name[this.pair[1]], 16)), " ✕")
-    const words = `${whole(inside.length)} of ${whole(points.row.length)} points shown` + (outside ? `; ${whole(outside)} lie outside this view` : "") + "."
+    if (this.pair)
+      this.pill.replaceChildren(
+        bdi(cut(classes.name[this.pair[0]], 16)),
+        " taken for ",
+        bdi(cut(classes.name[this.pair[1]], 16)),
+        " ✕",
+      )
+    const words =
+      `${whole(inside.length)} of ${whole(points.row.length)} points shown` +
+      (outside ? `; ${whole(outside)} lie outside this view` : "") +
+      "."
     this.count.textContent = words
     this.svg.setAttribute("aria-label", `Map of the classes: ${words} The table below has their means.`)
     const mean = (members, side) => members.reduce((sum, one) => sum + one[side], 0) / members.length
-    this.table.show(["class", "points", "predicted wrongly", "mean across", "mean up"], [...groups].sort((a, b) => b[1].length - a[1].length).map(([label, members]) =>
-      [classes.name[label], whole(members.length), whole(members.filter((one) => one.wrong).length), figures(mean(members, "x")), this.y === -1 ? "–" : figures(mean(members, "y"))]))
-    const wrong = found.filter((one) => one.wrong).slice(-200).reverse()
-    this.errorTable.show(["class", "predicted", "probability", "row"], wrong.map(({ i, label }) => [classes.name[label], classes.name[points.predicted[i]], percent(points.probability[i]), whole(points.row[i])]))
+    this.table.show(
+      ["class", "points", "predicted wrongly", "mean across", "mean up"],
+      [...groups]
+        .sort((a, b) => b[1].length - a[1].length)
+        .map(([label, members]) => [
+          classes.name[label],
+          whole(members.length),
+          whole(members.filter((one) => one.wrong).length),
+          figures(mean(members, "x")),
+          this.y === -1 ? "–" : figures(mean(members, "y")),
+        ]),
+    )
+    const wrong = found
+      .filter((one) => one.wrong)
+      .slice(-200)
+      .reverse()
+    this.errorTable.show(
+      ["class", "predicted", "probability", "row"],
+      wrong.map(({ i, label }) => [
+        classes.name[label],
+        classes.name[points.predicted[i]],
+        percent(points.probability[i]),
+        whole(points.row[i]),
+      ]),
+    )
   }
   hover(event) {
     if (!this.inside) return
-    const box = this.plot.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top
-    let best = -1, least = 14 ** 2
+    const box = this.plot.getBoundingClientRect(),
+      x = event.clientX - box.left,
+      y = event.clientY - box.top
+    let best = -1,
+      least = 14 ** 2
     this.inside.forEach((one, k) => {
       const distance = (this.scales.fx(one.x) - x) ** 2 + (this.scales.fy(one.y) - y) ** 2
       if (distance < least) [best, least] = [k, distance]
@@ -285,12 +483,24 @@ class ClassMap {
     this.point(this.reading)
   }
   point(k) {
-    if (k < 0 || !this.inside?.[k]) { this.tip.hidden = true; this.ring?.setAttribute("visibility", "hidden"); return }
+    if (k < 0 || !this.inside?.[k]) {
+      this.tip.hidden = true
+      this.ring?.setAttribute("visibility", "hidden")
+      return
+    }
     this.reading = k
-    const { points, classes } = this.data, one = this.inside[k], said = points.predicted[one.i], chance = points.probability[one.i]
+    const { points, classes } = this.data,
+      one = this.inside[k],
+      said = points.predicted[one.i],
+      chance = points.probability[one.i]
     const line = (...parts) => h("div", null, ...parts)
-    this.tip.replaceChildren(line(`row ${whole(points.row[one.i])}`), line("class ", bdi(classes.name[one.label])),
-      said < 0 ? line("not predicted: too early") : line("predicted ", bdi(classes.name[said]), chance === null ? "" : ` with probability ${percent(chance)}`))
+    this.tip.replaceChildren(
+      line(`row ${whole(points.row[one.i])}`),
+      line("class ", bdi(classes.name[one.label])),
+      said < 0
+        ? line("not predicted: too early")
+        : line("predicted ", bdi(classes.name[said]), chance === null ? "" : ` with probability ${percent(chance)}`),
+    )
     this.ring.setAttribute("visibility", "visible")
     this.ring.setAttribute("cx", this.scales.fx(one.x))
     this.ring.setAttribute("cy", this.scales.fy(one.y))

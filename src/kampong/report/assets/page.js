@@ -1,13 +1,36 @@
 // The page: put together once, shown again with every new state; a live page asks its server for the next one.
 function build() {
-  const map = new ClassMap(), tiles = new Tiles(), confusions = new Confusions(map), classes = new ClassTable(), drift = new Drift()
-  const directions = new Directions(), choices = new Choices(), dead = new DeadLetters(), facts = new Facts()
-  const title = h("h1", { id: "title" }), state = h("p", { id: "state", role: "status" }), link = h("p", { id: "report" })
-  document.body.replaceChildren(h("a", { class: "skip", href: "#map" }, "Skip to the map"), h("header", null, title, state, link, tiles.element),
-    h("main", null, map.element, confusions.element, classes.element, h("div", { class: "stack" }, drift.element, facts.run.element), choices.element,
-      directions.element, dead.element, facts.element),
-    h("footer", null, "Made by kampong."))
-  if (document.documentElement.dataset.live !== undefined) link.append(h("a", { href: "report.html" }, "The report of this moment"), ": one file to keep.")
+  const map = new ClassMap(),
+    tiles = new Tiles(),
+    confusions = new Confusions(map),
+    classes = new ClassTable(),
+    drift = new Drift()
+  const directions = new Directions(),
+    choices = new Choices(),
+    dead = new DeadLetters(),
+    facts = new Facts()
+  const title = h("h1", { id: "title" }),
+    state = h("p", { id: "state", role: "status" }),
+    link = h("p", { id: "report" })
+  document.body.replaceChildren(
+    h("a", { class: "skip", href: "#map" }, "Skip to the map"),
+    h("header", null, title, state, link, tiles.element),
+    h(
+      "main",
+      null,
+      map.element,
+      confusions.element,
+      classes.element,
+      h("div", { class: "stack" }, drift.element, facts.run.element),
+      choices.element,
+      directions.element,
+      dead.element,
+      facts.element,
+    ),
+    h("footer", null, "Made by kampong."),
+  )
+  if (document.documentElement.dataset.live !== undefined)
+    link.append(h("a", { href: "report.html" }, "The report of this moment"), ": one file to keep.")
   else link.remove()
   return (data) => {
     document.title = data.title
@@ -19,7 +42,8 @@ function build() {
   }
 }
 async function follow(show) {
-  let seen = -1, wait = 500
+  let seen = -1,
+    wait = 500
   for (;;) {
     try {
       const answer = await fetch(`data?seen=${seen}`, { cache: "no-store" })
@@ -31,7 +55,8 @@ async function follow(show) {
         if (data.finished) return
       } else await new Promise((next) => setTimeout(next, (wait = Math.min(2 * wait, 10000))))
     } catch {
-      document.getElementById("state").textContent = "The page is not served at the moment. This is the last state it showed."
+      document.getElementById("state").textContent =
+        "The page is not served at the moment. This is the last state it showed."
       await new Promise((next) => setTimeout(next, (wait = Math.min(2 * wait, 10000))))
     }
   }
