@@ -64,12 +64,12 @@ def run(name: str, out: Path | None, **options: Any) -> None:
 def command(words: list[str] | None = None) -> None:
     """Read the command line and run what it names."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=f"Benchmarks: {', '.join(NAMES)}.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks, or defaults and its sets; all if none")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks, or one and its sets; all if none")
     parser.add_argument("--out", type=Path, help="a folder for NAME.txt with what was printed")
     given = parser.parse_args(words)
     chosen = given.names or NAMES
-    if chosen[0] == "defaults" and len(chosen) > 1 and not set(chosen[1:]) <= set(NAMES):
-        run("defaults", given.out, sets=tuple(chosen[1:]))
+    if chosen[0] in ("defaults", "streams") and len(chosen) > 1 and not set(chosen[1:]) <= set(NAMES):
+        run(chosen[0], given.out, sets=tuple(chosen[1:]))
         return
     unknown = sorted(set(chosen) - set(NAMES))
     if unknown:

@@ -28,6 +28,7 @@ LONGEST_RUN = 5
 
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
+COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
 MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "n/a", "<NA>"))
 
 
@@ -322,6 +323,9 @@ def infer(
     rest = [name for name in columns if name != layout.label and name not in layout.drop]
     texts = tuple(name for name in rest if name in layout.text)
     found = {name for name in rest if name not in texts and not mostly_numbers(values[name], typed)}
+    for column in rest:
+        if column in found and column not in layout.category:
+            _refuse_decimal_commas(column, values[column], source)
     categories = tuple(name for name in rest if name not in texts and (name in layout.category or name in found))
     numbers = tuple(name for name in rest if name not in texts and name not in categories)
     if not rest:
@@ -388,6 +392,18 @@ def _refuse_continuous(label: str, values: Iterable[Any], source: str, typed: bo
             f"{source}: the label {label!r} holds numbers with fractions ({shown}, …), which is a continuous target. "
             "kampong learns classes: cut the target into classes first, name another --label, or declare the classes "
             "with --classes."
+        )
+
+
+def _refuse_decimal_commas(column: str, values: Iterable[Any], source: str) -> None:
+    """Refuse a column of numbers such as 2,5: as categories they would say nothing, and nobody would notice."""
+    there = [value for value in values if not is_missing(value)]
+    commas = [value for value in there if isinstance(value, str) and COMMA.fullmatch(value.strip())]
+    if len(set(commas)) > 1 and len(commas) >= ENOUGH * len(there):
+        raise ColumnError(
+            f"{source}: the column {column!r} holds numbers with a comma ({'; '.join(commas[:3])}; …), and kampong "
+            f"reads a decimal point. Write 2.5 for 2,5, or leave the column out with --drop {column}; "
+            f"--category {column} takes each of its values for a word."
         )
 
 
