@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow fuzz faults check bench reproduce test-oldest docs docs-serve lock clean
+.PHONY: help demo test slow fuzz faults check package bench reproduce test-oldest docs docs-serve lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,8 +34,9 @@ demo: $(STAMP) ## learn a stream of digits, with progress and a report in demo-o
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 WORKERS := -n auto --dist worksteal
 
-test: $(STAMP) ## every test but the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" $(WORKERS) -q
+test: $(STAMP) ## every test but the slow ones, and what they cover
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" $(WORKERS) -q --cov --cov-report=
+	@$(BIN)/coverage report --sort=cover | sed -n '1,12p;$$p'
 
 slow: $(STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow -q
@@ -59,6 +60,12 @@ check: $(STAMP) ## ruff, mypy strict, import layers, numpydoc, codespell
 	$(BIN)/lint-imports
 	$(BIN)/numpydoc lint $$(find src -name '*.py')
 	$(BIN)/codespell
+
+package: $(STAMP) ## wheel and sdist in dist, checked as a package index checks them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/release.txt
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/twine check --strict dist/*
 
 reproduce: $(STAMP) ## the tables and figures of the papers, beside what they printed
 	$(BIN)/kampong reproduce all --out papers-output
@@ -88,6 +95,8 @@ lock: ## write the locked versions again (needs uv)
 	  --group spark --constraint requirements/locked.txt --output-file requirements/spark.txt pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --group docs --constraint requirements/locked.txt --output-file requirements/docs.txt pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --group release --constraint requirements/locked.txt --output-file requirements/release.txt pyproject.toml
 
 clean: ## remove what the commands above made
-	rm -rf $(VENV) $(OLDEST) demo-output papers-output build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) dist .coverage demo-output papers-output build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def extra(name: str, who: str) -> Iterator[None]:
-    """Say which extra to install where an import inside this block finds no package.
+    """Say which extra to install where an import inside this block finds no package; the outermost block speaks.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def extra(name: str, who: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        if missing == "kampong" or "extra:" in str(error):
+        if missing == "kampong":
             raise
         raise ModuleNotFoundError(
             f'{who} needs {missing}, which is not installed. Install the {name} extra: pip install "kampong[{name}]"',

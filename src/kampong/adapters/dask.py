@@ -16,8 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import alone, stack
-from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
-from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of, tree
+from kampong._runtime.extras import extra
 from kampong.adapters.reading import Counts
 from kampong.data.rows import check_finite, check_rows
 from kampong.kernels.subspace import KernelSubspace
@@ -25,6 +24,10 @@ from kampong.models import from_bytes
 from kampong.parts import check_mergeable, fit_landmarks, merge_all, part_seed, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
+
+with extra("dask", "kampong.adapters.dask"):
+    from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
+    from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of, tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,16 +6,19 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from river import base
 from sklearn.base import clone
 
 from kampong._runtime.compute import one_blas_thread
+from kampong._runtime.extras import extra
 from kampong.data.rows import check_finite, check_weights
 from kampong.kernels.subspace import KernelSubspace
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.subspace import FisherDiscriminant
 from kampong.subspace.base import DiscriminantSubspace
+
+with extra("river", "kampong.adapters.river"):
+    import pandas as pd
+    from river import base
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

@@ -18,12 +18,15 @@ import numpy as np
 from scipy import sparse
 
 from kampong._runtime.compute import alone
+from kampong._runtime.extras import extra
 from kampong.kernels.subspace import KernelSubspace
 from kampong.models import from_bytes
 from kampong.parts import FAN_IN, check_mergeable, merge_all, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
-from kampong.streaming.arrow import pa
 from kampong.streaming.errors import StreamError
+
+with extra("spark", "kampong.adapters.spark"):
+    from kampong.streaming.arrow import pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -201,7 +204,8 @@ def predict(model: Any, dataframe: Any, features: Any = None, *, output: str = "
     >>> [row.prediction for row in on_spark.predict(model, frame).limit(2).collect()]
     [0, 1]
     """
-    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
+    with extra("spark", "kampong.adapters.spark"):
+        from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
 
     kinds = {"i": LongType(), "u": LongType(), "b": BooleanType(), "f": DoubleType()}
     kind = kinds.get(model.classes_.dtype.kind, StringType())
@@ -239,7 +243,8 @@ def transform(model: Any, dataframe: Any, features: Any = None, *, output: str =
     >>> len(on_spark.transform(model, frame).first().directions)
     1
     """
-    from pyspark.sql.types import ArrayType, DoubleType
+    with extra("spark", "kampong.adapters.spark"):
+        from pyspark.sql.types import ArrayType, DoubleType
 
     return _answered(model, dataframe, features, output, ArrayType(DoubleType()), "transform")
 
@@ -281,7 +286,8 @@ class _Columns:
 
 
 def _columns(dataframe: Any, features: Any, *apart: str | None) -> _Columns:
-    from pyspark.sql.types import ArrayType, NumericType, UserDefinedType
+    with extra("spark", "kampong.adapters.spark"):
+        from pyspark.sql.types import ArrayType, NumericType, UserDefinedType
 
     fields = {field.name: field.dataType for field in dataframe.schema.fields}
     for name in apart:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kampong._runtime.extras import extra
+
 if TYPE_CHECKING:
     from kampong.streaming.history import History
     from kampong.streaming.learner import Run, learn
@@ -22,4 +24,5 @@ _HOMES = {"History": "history", "Layout": "schema", "Run": "learner", "Source": 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    with extra("stream", f"{__name__}.{name}"):
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

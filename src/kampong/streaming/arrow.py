@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-for _part in ("compute", "csv", "ipc", "parquet"):
-    importlib.import_module(f"pyarrow.{_part}")
+from kampong._runtime.extras import extra
 
-pa: Any = importlib.import_module("pyarrow")
+with extra("stream", "kampong.streaming"):
+    for _part in ("compute", "csv", "ipc", "parquet"):
+        importlib.import_module(f"pyarrow.{_part}")
+    pa: Any = importlib.import_module("pyarrow")
