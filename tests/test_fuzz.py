@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fuzz import arrays, corpus, labels, model_files, sparse_rows, subjects
+from fuzz import arrays, corpus, faults, labels, model_files, sparse_rows, subjects
 from fuzz.children import campaign
 
 if sys.platform != "linux":
@@ -50,3 +50,10 @@ def test_what_once_broke_something_breaks_nothing(path):
     outcome = campaign(lambda _: corpus.replay(path), [0])
     assert outcome.findings == {}
     assert path.stat().st_size <= corpus.MOST
+
+
+def test_a_run_survives_signals_a_clock_set_back_and_a_source_that_changes(monkeypatch):
+    monkeypatch.setattr(faults, "ROWS", 2000)
+    whole = faults.undisturbed()
+    for name in ("SIGTERM", "SIGHUP", "clock set back, file times of 1970", "source replaced during the run"):
+        assert not faults.tried(faults.ALL[name], whole, 0), name
