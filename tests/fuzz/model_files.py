@@ -5,6 +5,7 @@ Arrays and facts of fitted models are changed where it hurts, written as a file 
 
 import copy
 import functools
+import hashlib
 import tempfile
 import traceback
 import warnings
@@ -18,11 +19,12 @@ import kampong
 from fuzz.children import Finding
 from fuzz.subjects import ESTIMATORS, learns, methods_of, plain, rows, takes_labels
 from kampong.checkpoint import CheckpointError, load, pack, write
-from kampong.checkpoint.file import encode
+from kampong.checkpoint.file import FORMAT, FRAME, MAGIC, START, encode
 
 SOURCE = str(Path(kampong.__file__).parent)
 REFUSALS = (SOURCE, "sklearn/utils/validation", "sklearn/utils/_param", "sklearn/utils/multiclass", "sklearn/base")
 NAMES = sorted(ESTIMATORS)
+TOKENS = (*(bytes([byte]) for byte in b'{}[],:"\xff'), b"null", b"true", b"-1", b"1e999", b"NaN", b"9" * 30, b"\\u0000")
 VARIANTS = ("dense", "sparse", "words", "stream", "labels")
 HEADS = ("gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture")
 NUMBERS = (0.0, -0.0, -1.0, 1.0, 0.5, 1e-300, 5e-324, 1e-30, 1e30, 1e154, 1e300, -1e300, np.inf, -np.inf, np.nan)
@@ -94,11 +96,36 @@ def made(seed):
     rng = np.random.default_rng(seed)
     case = CASES[seed % len(CASES)]
     arrays, facts = copy.deepcopy(packed(*case))
+    if seed % 5 == 4:
+        return case, "bytes", _damaged(rng, encode(arrays, facts))
     done = [_change(rng, arrays, facts) for _ in range(int(rng.choice([1, 1, 1, 2, 3])))]
     try:
         return case, done, encode(arrays, facts)
     except CheckpointError:
         return case, done, None
+
+
+def _damaged(rng, content):
+    """Return a file whose document has other bytes, mostly in its header, under a right length and digest."""
+    document = bytearray(content[FRAME.size :])
+    header = 8 + int.from_bytes(document[:8], "little")
+    for _ in range(int(rng.choice([1, 1, 2, 4]))):
+        place = int(rng.integers(header if rng.random() < 0.8 else len(document)))
+        how = rng.choice(["flip", "digit", "token", "cut"])
+        if how == "flip":
+            document[place] ^= 1 << int(rng.integers(8))
+        elif how == "digit":
+            document[place : place + 1] = b"0123456789-.e"[int(rng.integers(13)) :][:1]
+        elif how == "token":
+            document[place:place] = TOKENS[rng.integers(len(TOKENS))]
+        else:
+            del document[place : place + int(rng.integers(1, 9))]
+    if rng.random() < 0.7 and len(document) > 8:  # a header of the right length, so that more is read of it
+        found = bytes(document[8:]).find(b"}}")
+        end = bytes(document).rfind(b"}", 8, header + 64)
+        document[:8] = (max(found, end + 1 - 8)).to_bytes(8, "little")
+    start = FRAME.pack(MAGIC, FORMAT, 0, len(document), 0, b"")[:START]
+    return start + hashlib.sha256(start + document).digest() + bytes(document)
 
 
 def attempt(seed):
