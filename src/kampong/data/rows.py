@@ -117,11 +117,10 @@ def refuse_vanishing(owner: str, largest: float) -> None:
 
 def refuse_overflow(owner: str, answers: Float) -> Float:
     """Return answers to rows; refuse rows whose answers are not numbers, or that are infinitely far from each class."""
-    finite = np.isfinite(answers)
-    if finite.all():
+    if np.isfinite(answers).all():
         return answers
-    lost = not finite.any(axis=1).all() if answers.ndim == 2 else False  # one class not seen yet has -inf
-    if lost or np.isnan(answers).any() or np.isposinf(answers).any():
+    lost = answers.ndim == 2 and bool(np.isneginf(answers).all(axis=1).any())  # a class not seen yet has -inf by itself
+    if lost or np.isnan(answers).any():
         raise ValueError(
             f"{owner}: the answers for these rows overflow. Are they in the units of the rows that were learnt? Scale "
             "them alike, for instance with sklearn.preprocessing.StandardScaler."
