@@ -7,7 +7,7 @@ from docutils import nodes
 from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.application import Sphinx
 
-INDEX = re.compile(r"(?<![A-Za-z0-9_`])([A-Za-zα-ωΑ-Ω]|Cov)_(\{[^}]+\}|[a-z0-9]{1,2})(?!\w)")
+INDEX = re.compile(r"(?<![A-Za-z_`])([A-Za-zα-ωΑ-Ω]|Cov)_(\{[^}]+\}|[a-z0-9]{1,2})(?!\w)")
 LEFT_ALONE = (nodes.literal, nodes.literal_block, nodes.reference, nodes.FixedTextElement, desc_signature, pending_xref)
 
 
