@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +48,7 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
         code = compile(text, str(path), "exec")
         if path.name not in FRAGMENTS:
             exec(code, names)
+    plt.close("all")
 
 
 def anchors(path):

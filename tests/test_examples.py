@@ -19,6 +19,7 @@ def shown(monkeypatch):
     """Return the list of figures that an example shows; they are closed in the end."""
     import matplotlib.pyplot as plt
 
+    plt.close("all")  # of tests before
     figures = []
     monkeypatch.setattr(plt, "show", lambda: figures.extend(plt.figure(number) for number in plt.get_fignums()))
     yield figures
