@@ -222,7 +222,7 @@ class LineChart {
     ])
     const range = x.length ? [at(x[0]), at(x.at(-1))] : [0, 1]
     if (range[0] === range[1]) range[1] += 1
-    const cross = ticks(range[0], range[1], Math.max(3, Math.floor(width / 110)))
+    const cross = ticks(range[0], range[1], Math.max(4, Math.floor(width / 110)))
     const xText = cross.values
       .filter((value) => !this.log || Number.isInteger(Number(value.toFixed(6))))
       .map((value) => [value, this.log ? `1e${Math.round(value)}` : short(value)])

@@ -185,29 +185,27 @@ class Confusions {
       h(
         "tbody",
         null,
-        pairs
-          .slice(0, 60)
-          .map(([i, j, count]) =>
+        pairs.slice(0, 60).map(([i, j, count]) =>
+          h(
+            "tr",
+            { role: "row" },
             h(
-              "tr",
-              { role: "row" },
-              h(
-                "td",
-                {
-                  class: "name",
-                  role: "gridcell",
-                  tabindex: "-1",
-                  "data-pair": `${i} ${j}`,
-                  "data-count": count,
-                  title: name[i],
-                },
-                bdi(name[i]),
-              ),
-              h("td", { class: "name", role: "gridcell", title: name[j] }, bdi(name[j])),
-              h("td", { role: "gridcell" }, whole(count)),
-              h("td", { role: "gridcell" }, percent(scored[i] ? count / scored[i] : null)),
+              "td",
+              {
+                class: "name",
+                role: "gridcell",
+                tabindex: "-1",
+                "data-pair": `${i} ${j}`,
+                "data-count": count,
+                title: name[i],
+              },
+              bdi(name[i]),
             ),
+            h("td", { class: "name", role: "gridcell", title: name[j] }, bdi(name[j])),
+            h("td", { role: "gridcell" }, whole(count)),
+            h("td", { role: "gridcell" }, percent(scored[i] ? count / scored[i] : null)),
           ),
+        ),
       ),
     )
   }

@@ -207,7 +207,12 @@ class Choices {
     ]
     this.tables.replaceChildren(
       ...compared("Heads", heads, last?.head, "head"),
-      ...compared("Half-lives", half_lives, life, "half-life in rows"),
+      ...compared(
+        choices.awake === false ? "Half-lives, when they were last compared: forgetting did not help" : "Half-lives",
+        half_lives,
+        life,
+        "half-life in rows",
+      ),
       ...(log.length
         ? [
             h("h3", null, "When it changed"),

@@ -343,7 +343,7 @@ class ClassMap {
       height,
       x,
       y,
-      xText: mark(x, Math.max(3, Math.floor(width / 110))),
+      xText: mark(x, Math.max(4, Math.floor(width / 110))),
       yText,
       xLabel: `direction ${this.x + 1}`,
       yLabel: strips ? "" : `direction ${this.y + 1}`,
