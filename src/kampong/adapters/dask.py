@@ -24,10 +24,12 @@ from kampong.models import from_bytes
 from kampong.parts import check_mergeable, fit_landmarks, merge_all, part_seed, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
+from kampong.subspace.base import DiscriminantSubspace
 
 with extra("dask", "kampong.adapters.dask"):
     from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
     from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of, tree
+    from kampong.adapters.dask_rows import fit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +56,7 @@ def fit(
     client: Any = None,
     *,
     layout: Layout | None = None,
+    keep_rows: bool = False,
     patience: float = PATIENCE,
 ) -> Model:
     """Return an estimator fitted on rows that lie in parts: equal to the local fit of all of them.
@@ -74,6 +77,9 @@ def fit(
         The cluster; by default the current one. Without any, Dask's own threads do the work.
     layout : Layout, optional
         What is known of files: format, label and so on, as in `kampong.streaming`.
+    keep_rows : bool
+        For rows wider than a scatter (8192 features). True keeps all parts in the workers' memory and solves by
+        products with them, as `fit` does with rows in hand; False takes one pass and a sample, as a stream does.
     patience : float
         Seconds without any worker after which the fit is given up.
 
@@ -95,7 +101,7 @@ def fit(
     >>> round(on_dask.score(model, rows, labels), 2)
     0.97
     """
-    return fit_counted(estimator, X, y, sample_weight, client, layout=layout, patience=patience)[0]
+    return fit_counted(estimator, X, y, sample_weight, client, layout=layout, keep_rows=keep_rows, patience=patience)[0]
 
 
 def fit_counted(
@@ -106,6 +112,7 @@ def fit_counted(
     client: Any = None,
     *,
     layout: Layout | None = None,
+    keep_rows: bool = False,
     patience: float = PATIENCE,
 ) -> tuple[Model, Counts]:
     """Return what `fit` returns, and how many records were read, learnt and set aside."""
@@ -116,6 +123,10 @@ def fit_counted(
         return fit_margin(clone(model), parts_of(X, y, None, layout), client, patience)
     check_mergeable(model)
     parts = parts_of(X, y, sample_weight, layout)
+    if keep_rows and isinstance(model, DiscriminantSubspace) and not isinstance(model, KernelSubspace):
+        found = fit_rows(clone(model), parts, client, patience)
+        if found is not None:
+            return found
     made_ready = prepared(model, parts, client, patience)
     if isinstance(model, KernelSubspace):
         made_ready.landmarks = "auto"  # they are in the statistics, and rows are no parameter of a file

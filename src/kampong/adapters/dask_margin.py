@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from kampong._runtime.compute import Float, Integer, Rows
 
+Part = tuple[Any, Any, Counts, Any]
+"""Rows or None, labels, what was read, weights or None."""
+
 MARGIN_MODELS = (CoreVectorClassifier, MaximumMarginDiscriminant)
 
 
@@ -147,20 +150,22 @@ def _size(rows: Rows) -> int:
 # Tasks. Each is given (common, number in the tree, the part, number of the part).
 
 
-def _open_part(reader: Reader, number: int, *given: Any) -> tuple[Any, Any, Counts]:
-    counts, X, labels = Counts(), None, []
-    for batch, y, *_ in reader.batches(counts, number, *given):
+def _open_part(reader: Reader, number: int, *given: Any) -> tuple[Any, Any, Counts, Any]:
+    counts, X, labels, weights = Counts(), None, [], []
+    for batch, y, *rest in reader.batches(counts, number, *given):
         if batch.shape[0]:
             rows = batch.to_numpy() if hasattr(batch, "to_numpy") else batch
             rows = check_rows(rows, rows.shape[1])
             check_finite(rows, "fit")
             X = rows if X is None else stack(X, rows)
             labels.append(np.asarray(y))
-    return X, (np.concatenate(labels) if labels else np.zeros(0)), counts
+            weights += [np.asarray(rest[0], dtype=float)] if rest and rest[0] is not None else []
+    y = np.concatenate(labels) if labels else np.zeros(0)
+    return X, y, counts, np.concatenate(weights) if weights else None
 
 
-def _describe(common: tuple[str, Any], _: int, part: tuple[Any, Any, Counts], number: int) -> Any:
-    X, y, counts = part
+def _describe(common: tuple[str, Any], _: int, part: Part, number: int) -> Any:
+    X, y, counts, _weights = part
     if X is None:
         return counts, None, y, np.array([0]), None
     with alone():
@@ -181,13 +186,17 @@ def _join_descriptions(items: Sequence[Any]) -> Any:
     return counts, columns, labels, lengths, np.result_type(*(item[4] for item in there))
 
 
-def _look_part(common: tuple[Any, Any], _: int, part: tuple[Any, Any, Counts], number: int) -> Any:
-    (question, classes, starts), (X, y, _counts) = common[0], part
+def _look_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
+    (question, classes, starts), (X, y, *_rest) = common[0], part
     if X is None:
         empty = np.zeros(0, dtype=np.int64), np.zeros(0)
         return [Sight(np.inf, *empty, *empty) for _ in question.positive], question.batch
     with alone(), warnings.catch_warnings():
-        return answer(question, X, np.searchsorted(classes, y), int(starts[number])), question.batch
+        return answer(question, X, _codes(classes, y), int(starts[number])), question.batch
+
+
+def _codes(classes: np.ndarray, y: np.ndarray) -> Integer:
+    return np.asarray(np.searchsorted(classes, y))
 
 
 def _join_sights(items: Sequence[Any]) -> Any:
@@ -195,7 +204,7 @@ def _join_sights(items: Sequence[Any]) -> Any:
     return joined([sights for sights, _ in items], batch), batch
 
 
-def _rows_of_part(common: tuple[Any, Any], _: int, part: tuple[Any, Any, Counts], number: int) -> Any:
+def _rows_of_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
     return part[0][common[0][number]]
 
 
@@ -206,13 +215,13 @@ def _stacked(items: Sequence[Any]) -> Any:
     return found
 
 
-def _sum_part(common: tuple[Any, Any], _: int, part: tuple[Any, Any, Counts], number: int) -> Any:
-    (model, classes), (X, y, _counts) = common[0], part
+def _sum_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
+    (model, classes), (X, y, *_rest) = common[0], part
     n_classes, width = len(classes), model._n_features_out
     if X is None:
         return np.zeros((n_classes, width)), np.zeros(n_classes)
     with alone():
-        codes = np.searchsorted(classes, y)
+        codes = _codes(classes, y)
         counts = np.bincount(codes, minlength=n_classes)
         means = class_means(model._project(X), codes, n_classes)
         return np.where(counts[:, None] > 0, means, 0.0) * counts[:, None], counts.astype(float)

@@ -10,6 +10,7 @@ from scipy import sparse
 from kampong.data.labels import Members
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.means import ClassMeans
+from kampong.statistics.part_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows, within_squares, within_times
 from kampong.statistics.scatter import ClassScatter
@@ -66,7 +67,7 @@ class HeldBack(ClassMeans):
         self.truth = np.zeros((len(fold), len(order)))
         self.truth[rows, sample.members.codes[mine]] = 1.0
         self.others = None
-        if not isinstance(statistics, ClassScatter):
+        if not isinstance(statistics, ClassScatter | PartRows):
             X, members = statistics.held()
             self.others = X, members.without(sample.numbers[fold])
         if isinstance(statistics, KernelScatter):  # which knows them for all classes together
