@@ -44,9 +44,11 @@ def main(shrink: int = 1) -> None:
     graph()
     speed(shrink)
     memory(shrink)
+    jobs(shrink)
     core_sets(shrink)
     peers_on_dask(shrink)
-    peers_on_spark(shrink)
+    if shrink == 1:  # it starts and ends a session of Spark, of which a process has one
+        peers_on_spark(shrink)
 
 
 # Rows.
@@ -196,6 +198,38 @@ def speed(shrink: int) -> None:
         print(f"{took[1] / took[0] - 1:+.1%} (goal ≤ +15 % on ≥ 60 s)")
 
 
+def learn_alone(model: Any, make: Callable[..., Any], number: int, rows: int, width: int) -> Any:
+    with alone():
+        return statistics_of(model, [make(number, rows, width)], number=number)
+
+
+def jobs(shrink: int) -> None:
+    """Print what joblib's processes give on one machine, beside the threads that a fit has of its own."""
+    from joblib import Parallel, delayed
+
+    parts, rows = (8, 40_000) if shrink == 1 else (2, 40_000 // shrink)
+    print("\none machine: parts one after another on one core; with our own threads; in two processes of joblib")
+    for title, model, make, width in (
+        ("dense scatter, 500 features", FisherDiscriminant(ridge=0.1), dense_part, 500),
+        ("sparse pass, 50,000 features", InterClassScatter(), sparse_part, 50_000),
+    ):
+        seconds = {}
+        with Parallel(n_jobs=2) as pool:
+            pool(delayed(learn_alone)(model, make, number, 100, width) for number in range(2))  # starts and compiles
+            for name in ("one core", "threads", "joblib"):
+                start = time.perf_counter()
+                if name == "one core":
+                    locally(model, make, parts, rows, width)
+                elif name == "threads":
+                    merge_all(statistics_of(model, [make(n, rows, width)], number=n) for n in range(parts))
+                else:
+                    merge_all(pool(delayed(learn_alone)(model, make, n, rows, width) for n in range(parts)))
+                seconds[name] = time.perf_counter() - start
+        first = seconds["one core"]
+        said = ", ".join(f"{name} {value:.2f} s ({first / value:.2f} ×)" for name, value in seconds.items())
+        print(f"    {title:<30} {said}")
+
+
 def _sent(dask_worker: Any) -> int:
     return int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
 
@@ -266,11 +300,12 @@ def core_sets(shrink: int) -> None:
                 there = time.perf_counter() - start
                 differ = len(np.setxor1d(found.support_, local.support_))
                 moved = {key: value / 2**20 for key, value in found.moved_.items()}
-                numbers = moved["labels"] + moved["margins"] + moved["weights"]
+                numbers = sum(moved.get(key, 0.0) for key in ("labels", "margins", "weights"))
                 print(
                     f"    {name:<12} {type(model).__name__:<26} {here:7.1f} {there:7.1f} {len(local.support_):8,} "
                     f"{differ:6} {found.dual_gap_.max():7.4f} {local.dual_gap_.max():8.4f} {X.nbytes / 2**20:6.1f} "
-                    f"{moved['violators']:9.1f} {moved['core vectors']:12.1f} {numbers:8.1f} {found.moved_['looks']:5}"
+                    f"{moved['violators']:9.1f} {moved.get('core vectors', 0.0):12.1f} {numbers:8.1f} "
+                    f"{found.moved_.get('looks', 0):5}"
                 )
 
 

@@ -119,6 +119,81 @@ def test_a_task_that_throws_once_is_counted_once(session, tmp_path):
     np.testing.assert_allclose(found.transform(X), FisherDiscriminant(ridge=0.1).fit(X, y).transform(X), atol=1e-10)
 
 
+def test_files_are_learnt_by_the_session(session, tmp_path):
+    from kampong.adapters.engines import learn_files
+    from kampong.streaming import Layout
+    from kampong.streaming.errors import StreamError
+
+    X, y = wine()
+    (tmp_path / "parts").mkdir()
+    table = pd.DataFrame(X.round(3), columns=[f"c{j}" for j in range(13)]).assign(kind=y)
+    for number in range(10):
+        table.iloc[number::10].to_csv(tmp_path / "parts" / f"{number}.csv", index=False)
+    with (tmp_path / "parts" / "3.csv").open("a") as file:
+        file.write(",".join(["oops"] * 13) + ",1\n")
+    options = {"layout": Layout(label="kind"), "model_file": str(tmp_path / "m.kampong")}
+    found = learn_files("spark", [str(tmp_path / "parts")], FisherDiscriminant(ridge=0.1), **options)
+    local = FisherDiscriminant(ridge=0.1).fit(X.round(3), y)
+    np.testing.assert_allclose(found.model.transform(X), local.transform(X), rtol=0, atol=1e-10)
+    assert (found.counters.rows, found.counters.dead, found.parts) == (178, 1, 10)
+    assert [part["dead"] for part in found.dead] == [1]
+    (tmp_path / "m.kampong").unlink()
+    with pytest.raises(StreamError, match=r"--engine spark: .*3\.csv: line 20: column 'c0' holds 'oops'"):
+        learn_files("spark", [str(tmp_path / "parts")], FisherDiscriminant(ridge=0.1), strict=True, **options)
+
+
+@pytest.mark.slow
+def test_a_thousand_partitions(session):
+    X, y = wine()
+    X, y = np.tile(X, (12, 1)), np.tile(y, 12)
+    names = [f"c{j}" for j in range(13)]
+    found = on_spark.fit(FisherDiscriminant(ridge=0.1), frame(session, X, y, parts=1000), names, "label", rounds=2)
+    X = pd.DataFrame(X, columns=names)
+    np.testing.assert_allclose(found.transform(X), FisherDiscriminant(ridge=0.1).fit(X, y).transform(X), atol=1e-10)
+
+
+CONNECT = """
+import sys, numpy as np, pandas as pd
+from pyspark.sql import SparkSession
+from sklearn.datasets import load_wine
+from kampong import FisherDiscriminant
+from kampong.adapters import spark as on_spark
+session = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+assert "connect" in type(session).__module__
+X, y = load_wine(return_X_y=True)
+table = pd.DataFrame(X, columns=[f"c{j}" for j in range(13)])
+frame = session.createDataFrame(table.assign(label=y)).repartition(6)
+model = on_spark.fit(FisherDiscriminant(ridge=0.1), frame, table.columns.tolist(), "label")
+local = FisherDiscriminant(ridge=0.1).fit(table, y)
+np.testing.assert_allclose(model.transform(table), local.transform(table), rtol=0, atol=1e-10)
+answers = on_spark.predict(model, frame).toPandas()
+assert (answers["prediction"].to_numpy() == local.predict(answers[table.columns])).all()
+session.stop()
+print("the same on Spark Connect")
+"""
+
+
+@pytest.mark.slow
+def test_spark_connect_gives_the_same():
+    import subprocess
+
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    found = subprocess.run(
+        [sys.executable, "-c", CONNECT], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "the same on Spark Connect" in found.stdout, found.stderr[-2000:]
+
+
+def test_no_rdd_is_used():
+    """Spark Connect has none, nor a SparkContext on the caller's side."""
+    from pathlib import Path
+
+    text = Path(on_spark.__file__).read_text(encoding="utf-8")
+    assert not any(word in text for word in (".rdd", "sparkContext", "SparkContext("))
+
+
 def test_what_does_not_fit_is_said(session):
     X, y = wine()
     rows = frame(session, X, y, parts=2).withColumn("word", sql.lit("red"))

@@ -15,6 +15,7 @@ import numpy as np
 
 from kampong._runtime.compute import project
 from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.part_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows
 from kampong.subspace.heads.fitting import Judged
@@ -194,7 +195,7 @@ def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float,
 
 def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:
     """Return coordinates, classes and weights of a sample of rows with one label each, in the order of their keys."""
-    if isinstance(statistics, ClassRows):
+    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
         chosen, codes, own = statistics.drawn(most)
         points = project(statistics.held()[0], directions, mean, chosen)
         return points.astype(np.float64, copy=False), codes, own

@@ -314,7 +314,7 @@ def _improve(problems: list[Problem], rows: KernelRows, options: Options) -> Non
     """Extend the core sets and solve on them, on all cores; forget kernel blocks that would not fit together."""
     _plan_blocks(problems, rows, options)
     if problems:
-        rows.bring(np.concatenate([problem.wanted[0] for problem in problems]))
+        rows.bring(np.concatenate([part for problem in problems for part in (problem.core, problem.wanted[0])]))
     if rows.kernel.name == "callable":
         # a caller's function may not be safe in threads
         for problem in problems:

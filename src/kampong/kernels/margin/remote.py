@@ -7,6 +7,7 @@ together. Rows come to the solver when they join a core set, and only then; the 
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -243,9 +244,14 @@ class _Here:
         self.rows: Any = None
         self.prepared: PreparedRows | None = None
         self.features: list[Any] = []
+        self._lock = threading.RLock()  # problems are solved side by side, and each may ask for rows
 
     def bring(self, positions: Integer) -> None:
         """Ask for the rows that are not here yet."""
+        with self._lock:
+            self._bring(positions)
+
+    def _bring(self, positions: Integer) -> None:
         new = np.unique(positions[self.place[positions] < 0])
         if not len(new):
             return
@@ -266,15 +272,18 @@ class _Here:
 
     def take(self, positions: Integer) -> PreparedRows:
         """Return rows as the kernel reads them."""
-        self.bring(positions)
-        assert self.prepared is not None
-        places = self.place[positions]
-        return PreparedRows(self.prepared.rows[places], self.prepared.norms[places])
+        with self._lock:
+            self.bring(positions)
+            prepared = self.prepared
+            assert prepared is not None
+            places = self.place[positions]
+        return PreparedRows(prepared.rows[places], prepared.norms[places])
 
     def plain(self, positions: Integer) -> Rows:
         """Return rows as they came."""
-        self.bring(positions)
-        rows: Rows = self.rows[self.place[positions]]
+        with self._lock:
+            self.bring(positions)
+            rows: Rows = self.rows[self.place[positions]]
         return rows
 
 
