@@ -149,7 +149,7 @@ def reduce_files(
     left = task.count
     while left > FAN_IN:
         group = functions.floor(states["part"] / FAN_IN).cast("long")
-        states = states.withColumn("group", group).groupBy("group").applyInArrow(_JoinFiles(join), JOINED)
+        states = states.withColumn("group", group).groupBy("group").applyInArrow(_join_files(join), JOINED)
         left = -(-left // FAN_IN)
     try:
         with warnings.catch_warnings():
@@ -407,16 +407,15 @@ class _LearnFiles:
                 yield pa.RecordBatch.from_pydict(_joined(number, *self.learn(self.task, number)))
 
 
-@dataclass(frozen=True)
-class _JoinFiles:
-    """Joins the states of a group, in the order of their parts."""
+def _join_files(join: Callable[[Sequence[tuple[bytes, str]]], tuple[bytes, str]]) -> Callable[[Any], Any]:
+    """Return what joins the states of a group, in order of parts; Spark counts the arguments of a function."""
 
-    join: Callable[[Sequence[tuple[bytes, str]]], tuple[bytes, str]]
-
-    def __call__(self, group: Any) -> Any:
+    def merged(group: Any) -> Any:
         group = group.sort_by("part")
         items = list(zip(group["state"].to_pylist(), group["notes"].to_pylist(), strict=True))
-        return pa.table(_joined(group["group"][0].as_py(), *self.join(items)))
+        return pa.table(_joined(group["group"][0].as_py(), *join(items)))
+
+    return merged
 
 
 def _joined(number: int, state: bytes, notes: str) -> dict[str, Any]:
