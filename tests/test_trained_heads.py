@@ -25,6 +25,7 @@ from kampong.statistics.rows import ClassRows
 from kampong.subspace.choice import choose_parameter
 from kampong.subspace.criteria import MarginCriterion
 from kampong.subspace.heads import Inside
+from kampong.subspace.label_trial import fit_labels, fit_odds
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 
@@ -224,3 +225,78 @@ def test_the_rows_of_a_fit_are_drawn_without_being_copied():
     np.testing.assert_array_equal(own, weights[places])
     assert own.min() > 0
     np.testing.assert_array_equal(own, sample.own)
+
+
+# Several labels a row.
+
+
+def labelled(seed=0, rows=4000, labels=4):
+    """Return rows with independent labels of different frequency, each by a line that is not through the mean."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 12))
+    slopes = rng.normal(size=(labels, 12))
+    Y = (X @ slopes.T + rng.normal(size=(rows, labels)) > np.linspace(-1.0, 4.0, labels)).astype(int)
+    has = Y.any(axis=1)
+    return X[has], Y[has]
+
+
+def label_loss(model, T, S):
+    chances = np.clip(model.predict_proba(T), 1e-12, 1 - 1e-12)
+    return -np.mean(S * np.log(chances) + (1 - S) * np.log(1 - chances))
+
+
+@quiet
+@pytest.mark.parametrize(
+    "model", [FisherDiscriminant(), MarginSubspace(epsilon="auto"), InterClassScatter(head="best")], ids=str
+)
+def test_heads_of_several_labels_are_calibrated_and_chosen(model, tmp_path):
+    X, Y = labelled()
+    half = len(X) // 2
+    plain = FisherDiscriminant(ridge=0.1).fit(X[:half], Y[:half])
+    model = clone(model).fit(X[:half], Y[:half])
+    assert set(model.choice_.heads) == {"gaussian", "logistic"}
+    assert model.choice_.heads[model.head_] <= 1.002 * min(model.choice_.heads.values())
+    assert label_loss(model, X[half:], Y[half:]) < label_loss(plain, X[half:], Y[half:])
+    mean = model.predict_proba(X[half:]).mean(axis=0)
+    np.testing.assert_allclose(mean, Y[half:].mean(axis=0), atol=0.04)
+    model.save(tmp_path / "model.kampong")
+    np.testing.assert_array_equal(load(tmp_path / "model.kampong").predict_proba(X), model.predict_proba(X))
+    stream = clone(model).partial_fit(X[:half], Y[:half])
+    before = stream.freeze()
+    stream.partial_fit(X[half : half + 50], Y[half : half + 50])
+    kept = stream.freeze(keep=before)
+    assert kept.head.name == before.head.name
+    assert np.abs(kept.probabilities(X) - before.probabilities(X)).max() < 0.3
+
+
+def test_logistic_regression_of_each_label_is_that_of_a_peer():
+    X, Y = labelled(1)
+    X = X / X.std(axis=0)
+    theta = fit_labels(X, np.asarray(Y, dtype=float), np.ones(len(X)), 1e-3)
+    for label in range(Y.shape[1]):
+        peer = LogisticRegression(C=1.0 / (len(X) * 1e-3), tol=1e-10, max_iter=1000).fit(X, Y[:, label])
+        np.testing.assert_allclose(theta[label, :-1], peer.coef_[0], atol=5e-3)
+    everybody = np.hstack([np.ones((len(X), 1)), np.zeros((len(X), 1)), Y[:, :1]])
+    theta = fit_labels(X, everybody, np.ones(len(X)), 1e-3)
+    assert theta[0, -1] == np.inf
+    assert theta[1, -1] == -np.inf
+    assert np.isfinite(theta[2]).all()
+
+
+def test_the_calibration_of_labels_is_the_least_loss():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(400, 3)) * 2
+    truth = (rng.random((400, 3)) < special.expit(0.4 * scores - 0.8)).astype(float)
+    b, c, loss = fit_odds(scores, truth, np.ones(400))
+    assert b == pytest.approx(0.4, abs=0.1)
+    assert c == pytest.approx(-0.8, abs=0.15)
+    for other in ((b + 0.05, c), (b - 0.05, c), (b, c + 0.05), (b, c - 0.05)):
+        logs = special.log_expit(np.where(truth > 0, other[0] * scores + other[1], -other[0] * scores - other[1]))
+        assert -logs.mean() > loss
+
+
+@quiet
+def test_rows_without_labels_leave_the_head_as_it_is():
+    X, Y = labelled(2)
+    Y[:200] = 0
+    assert FisherDiscriminant().fit(X, Y).choice_.heads == {}

@@ -14,6 +14,7 @@ from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.subspace.choice import choose_parameter
 from kampong.subspace.criteria import FisherCriterion, MarginCriterion, landmark_ridge
 from kampong.subspace.novelty import ScoresNovelty
+from kampong.subspace.trials import HeadTrial
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kampong.subspace.criteria import Criterion
     from kampong.subspace.heads import Inside
     from kampong.subspace.predictor import Recipe
-    from kampong.subspace.trials import HeadTrial
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
@@ -374,7 +374,8 @@ class KernelMarginSubspace(KernelSubspace):
     def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
         ridge = self._head_ridge()
         trial = choose_parameter(MarginCriterion, self._statistics, self._wanted(), self.head, value, ridge)[2]
-        return None if trial is None else trial(inside, components)
+        found = None if trial is None else trial(inside, components)
+        return found if isinstance(found, HeadTrial) else None  # a row has one label here
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         if is_indicator(y):

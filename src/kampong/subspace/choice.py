@@ -28,6 +28,7 @@ from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_calibratio
 from kampong.subspace.heads.linear import regression_map, regression_of
 from kampong.subspace.heads.mixture import PRIOR, START
 from kampong.subspace.held_trial import HeldTrial, Piece, keeps_rows, rows_kept, scores_of
+from kampong.subspace.label_trial import LabelTrial
 from kampong.subspace.solvers import classes_seen, resolvent
 from kampong.subspace.trials import EMPTY, Parts
 
@@ -53,6 +54,9 @@ ENOUGH = 512
 
 EXACT = 64
 """Up to this width the space of the choice is the whole space."""
+
+LABELLED = 0.99
+"""Where a smaller part of the rows has a label, none is judged: the sample has no rows without labels."""
 
 PULL = 1e-4
 """What a decade away from the usual value costs, times its square: where rows say nothing, the usual value is taken."""
@@ -106,7 +110,7 @@ def choose_parameter(
     head: str,
     value: float | None = None,
     head_ridge: float | None = None,
-) -> tuple[Choice | None, Krylov | None, Callable[[Inside, Float], HeldTrial] | None]:
+) -> tuple[Choice | None, Krylov | None, Callable[[Inside, Float], HeldTrial | LabelTrial] | None]:
     """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
     Parameters
@@ -131,8 +135,7 @@ def choose_parameter(
     space : Krylov or None
         The Krylov space for the directions; None where they are found without one.
     trial : callable or None
-        Given what is known of the classes along the directions, and these, returns heads to try on the rows held back;
-        None where a row has several labels.
+        Given what is known of the classes along the directions, and these, returns heads to try on the rows held back.
     """
     nodes = kind.grid(statistics) if value is None else np.array([value])
     if not len(nodes) or not keeps_rows(statistics):
@@ -159,13 +162,18 @@ def choose_parameter(
         choice = replace(choice, n_rows=n_rows)
     else:
         choice = Choice(value, np.empty(0), np.empty(0), n_rows)
-    trial = None
-    if not statistics.multilabel:
-        judged, criterion = Judged(codes, weights), kind.of(choice.value)
+    criterion = kind.of(choice.value)
+    if statistics.multilabel and sample.weights.sum() < LABELLED * statistics.row_weight:
+        return choice, space, None
 
-        def trial(inside: Inside, components: Float) -> HeldTrial:
-            pieces = [judge.piece(criterion) for judge in judges if len(judge.points)]
-            return HeldTrial(pieces, judged, inside, components, statistics)
+    def trial(inside: Inside, components: Float) -> HeldTrial | LabelTrial:
+        judging = [judge for judge in judges if len(judge.points)]
+        pieces = [judge.piece(criterion) for judge in judging]
+        if not statistics.multilabel:
+            return HeldTrial(pieces, Judged(codes, weights), inside, components, statistics)
+        names = ("gaussian", "nearest_mean")
+        scores = {one: np.concatenate([judge.scores(criterion, one) for judge in judging]) for one in names}
+        return LabelTrial(pieces, scores, codes, weights, inside, components, statistics)
 
     return choice, space, trial
 
@@ -237,12 +245,12 @@ class _Judge:
         self.means = np.where(self.counts[:, None] > 0, trained.means - mean, 0.0) @ basis.T
         self.centre = (trained.row_mean - mean) @ basis.T
 
-    def scores(self, candidate: Criterion) -> Float:
+    def scores(self, candidate: Criterion, head: str | None = None) -> Float:
         """Return what a candidate scores for the rows held back."""
         if not len(self.points):
             return np.empty((0, len(self.counts)))
         directions = self._found(candidate)
-        return self._head(candidate, directions).scores(self.points @ directions)
+        return self._head(candidate, directions, head or self.head).scores(self.points @ directions)
 
     def parts(self, criterion: Criterion) -> tuple[Parts, Float]:
         """Return the products of rows and class means along the directions of a criterion, and the class weights."""
@@ -304,7 +312,7 @@ class _Judge:
             wanted = max(1, min(wanted, size, candidate.most_directions(classes, size)))
         return candidate.solve_small(factor, within, wanted, max(1, min(size, classes - 1))).vectors
 
-    def _head(self, candidate: Criterion, directions: Float) -> Head:
+    def _head(self, candidate: Criterion, directions: Float, name: str) -> Head:
         """Return what predicts along some directions."""
         trained = self.trained
         inside = Inside(
@@ -316,7 +324,7 @@ class _Judge:
             row_mean=self.centre @ directions,
             row_weight=trained.row_weight,
         )
-        return build_head(self.head, inside)
+        return build_head(name, inside)
 
     def _covariance(self, candidate: Criterion, directions: Float) -> Float:
         """Return the shared covariance along some directions, ridge included."""

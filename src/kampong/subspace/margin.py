@@ -53,7 +53,7 @@ class MarginSubspace(DiscriminantSubspace):
         class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
         least on rows held back, and calibrates its probabilities there. "auto" is "best" where ε is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
-        them or more), and the nearest mean otherwise. Several labels a row: Gaussian or nearest mean.
+        them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -191,7 +191,7 @@ class InterClassScatter(MarginSubspace):
         class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
         least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
         `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
-        otherwise. Several labels a row: Gaussian or nearest mean.
+        otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -308,7 +308,7 @@ class MaximumMarginCriterion(MarginSubspace):
         class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
         least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
         `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
-        otherwise. Several labels a row: Gaussian or nearest mean.
+        otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
@@ -432,7 +432,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
         least on rows held back, and calibrates its probabilities there. "auto" is "best" where a is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
-        them or more), and the nearest mean otherwise. Several labels a row: Gaussian or nearest mean.
+        them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).

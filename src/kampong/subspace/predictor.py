@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.held_trial import Kept
+    from kampong.subspace.label_trial import LabelTrial
     from kampong.subspace.solvers.base import Krylov
     from kampong.subspace.trials import HeadTrial
 
-    Trial = Callable[[Inside, Float], HeadTrial]
+    Trial = Callable[[Inside, Float], HeadTrial | LabelTrial]
 
 BEST = "best"
 """The head that errs least on rows held back, also where the parameter of the criterion is given."""

@@ -72,6 +72,8 @@ class Logistic(LinearHead):
 
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return the head for other statistics: the same weights in the new coordinates, and a few steps from there."""
+        if self.multilabel:
+            return self._moved(wide, moved())
         assert wide.points is not None
         assert wide.codes is not None
         assert wide.own is not None
@@ -89,6 +91,21 @@ class Logistic(LinearHead):
             theta = fit_logistic(wide.points @ whitener, wide.codes, wide.own, wide.counts, self.penalty, start, most)
         head = replace(self.of(theta, wide.counts, whitener, self.penalty), settled=self.settled)
         return replace(head, sharpness=self.sharpness, tail=self.tail)
+
+    @property
+    def reads_sample(self) -> bool:
+        """Whether a sample of rows is needed to build this head again: not for several labels a row."""
+        return not self.multilabel
+
+    def _moved(self, wide: Inside, change: Moved) -> Self:
+        """Return the same weights in the new coordinates; a label that has come since has its share alone."""
+        known = change.places >= 0
+        share = np.clip(wide.counts / max(wide.row_weight, 1e-300), 1e-12, 1 - 1e-12)
+        weights, offsets = np.zeros((len(known), change.back.shape[1])), np.log(share / (1 - share))
+        old = self.weights[change.places[known]]
+        weights[known] = old @ change.back
+        offsets[known] = self.offsets[change.places[known]] + old @ change.shift
+        return replace(self, weights=weights, offsets=offsets)
 
     def inconsistent(self) -> str:
         """Say where the penalty is none."""
