@@ -18,6 +18,7 @@ from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.part_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows
+from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.heads.fitting import Judged
 from kampong.subspace.heads.linear import NearestMean, noise_of
 from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
@@ -110,6 +111,8 @@ class HeldTrial(HeadTrial):
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
+        if not isinstance(self.statistics, ClassScatter):
+            return False  # text, of which covariances a class tell nothing more: arXiv's 10 groups
         p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
         return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
 
