@@ -42,9 +42,6 @@ HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
 """Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
 early is a penalty too."""
 
-SCOUTS, SCOUT_STEPS = 2**16, 12
-"""Rows that train it there while heads are compared, and steps: what it is worth is known before all rows are used."""
-
 FEW = 1024
 """Rows that choose how far a covariance is shrunk."""
 
@@ -137,8 +134,7 @@ class HeldTrial(HeadTrial):
         """Return coordinates, classes and weights of rows that a piece has not held back."""
         if number not in self._known:
             piece = self.pieces[number]
-            most = min(self._most(), SCOUTS + len(piece.fold))
-            points, codes, own = rows_along(self.statistics, piece.directions, piece.mean, most)
+            points, codes, own = rows_along(self.statistics, piece.directions, piece.mean, self._most())
             others = np.ones(len(codes), dtype=bool)
             others[piece.fold] = False
             self._known[number] = points[others], codes[others], own[others]
@@ -174,17 +170,17 @@ class HeldTrial(HeadTrial):
         piece, counts = self.pieces[0], self.inside.counts
         points, codes, own = self._trainers(0)
         heavy = points.size * len(counts) > HEAVY
-        penalties, most = (np.array([WEAK]), SCOUT_STEPS) if heavy else (PENALTIES, 60)
-        trainers = (points[:SCOUTS], codes[:SCOUTS], own[:SCOUTS]) if heavy else (points, codes, own)
+        penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
         judged = self.judged.first(len(piece.points))
-        penalty, _, scores = penalty_of(trainers, counts, piece.points, judged, penalties, most)
+        penalty, _, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
+        del points
+        self._known.clear()  # they may be large
         scores[:, piece.counts <= 0] = EMPTY
         taught = self._everybody()
         assert taught.points is not None
         assert taught.codes is not None
         assert taught.own is not None
         whitener = taught.whitener()
-        most = STEPS if heavy and len(taught.own) > SCOUTS else most
         theta = fit_logistic(taught.points @ whitener, taught.codes, taught.own, counts, penalty, None, most)
         return Logistic.of(theta, counts, whitener, penalty), scores
 

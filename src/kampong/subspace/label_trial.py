@@ -144,7 +144,7 @@ def fit_odds(scores: Float, truth: Float, weights: Float) -> tuple[float, float,
     Returns
     -------
     sharpness, offset, loss : float
-        b, c and the loss. One row's weight pulls b towards 1 and c towards 0.
+        The factor b, the offset c, and the loss. One row's weight pulls b towards 1 and c towards 0.
     """
     shares = weights / weights.sum()
     clipped, pull = np.clip(scores, -FAR, FAR), 1.0 / max(float(weights.sum()), 1.0)
