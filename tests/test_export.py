@@ -27,6 +27,7 @@ from kampong import (
     SupervisedKampongMeasure,
 )
 from kampong.subspace.heads import HEADS, Head, LinearHead
+from own_heads import OURS
 
 pytestmark = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 
@@ -47,7 +48,7 @@ def same(model, plain, X, within=1e-12):
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("head", ["auto", *HEADS])
+@pytest.mark.parametrize("head", ["auto", *OURS])
 def test_every_head_with_its_calibration(name, head):
     X, y = rows_of(name)
     model = FisherDiscriminant(head=head).fit(X, y)
@@ -81,7 +82,7 @@ def test_every_linear_estimator(model):
 
 def test_a_class_that_never_came_keeps_its_column():
     X, y = rows_of("wine")
-    for head in HEADS:
+    for head in OURS:
         model = FisherDiscriminant(head=head).partial_fit(X, y, classes=[-1, 0, 1, 2])
         plain = model.to_sklearn()
         same(model, plain, X)
@@ -234,7 +235,7 @@ def test_it_answers_where_kampong_is_not_installed(tmp_path):
     X, y = rows_of("digits")
     X, y = X[:400], y[:400]
     Y = np.stack([y % 2 == 0, y < 4], axis=1).astype(int)
-    models = [FisherDiscriminant(head=head).fit(X, y) for head in HEADS]
+    models = [FisherDiscriminant(head=head).fit(X, y) for head in OURS]
     models += [FisherDiscriminant().fit(X, Y), KernelFisherDiscriminant(landmarks=50).fit(X, y)]
     models += [KernelFisherDiscriminant(landmarks="fourier").fit(X, y)]
     cases = [(model.to_sklearn(), X, model.predict_proba(X)) for model in models]

@@ -22,7 +22,7 @@ from kampong import (
     MaximumMarginDiscriminant,
     SupervisedKampongMeasure,
 )
-from kampong.subspace.heads import HEADS
+from own_heads import OURS
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
@@ -56,7 +56,7 @@ def same(model, X, within=1e-6, **options):
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("head", ["auto", *HEADS])
+@pytest.mark.parametrize("head", ["auto", *OURS])
 def test_every_head_with_its_calibration(name, head):
     X, y = rows_of(name)
     model = FisherDiscriminant(head=head).fit(X, y)
@@ -92,7 +92,7 @@ def test_labels_of_any_kind(kind):
     assert same(FisherDiscriminant().fit(X, y.astype(kind)), X) == 1.0
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", OURS)
 def test_a_class_that_never_came_has_no_probability(head):
     X, y = rows_of("iris")
     model = FisherDiscriminant(head=head).partial_fit(X, y, classes=[-1, 0, 1, 2])

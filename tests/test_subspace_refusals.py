@@ -86,7 +86,10 @@ def test_all_zero_weights():
         (MarginSubspace(epsilon="big"), "MarginSubspace: epsilon must be a number"),
         (MarginSubspace(decay=0), "MarginSubspace: decay must be a number in .*, got 0. 1 forgets nothing"),
         (MarginSubspace(decay=1.1), "MarginSubspace: decay must be a number in"),
-        (MarginSubspace(head="softmax"), "head must be one of 'auto', 'gaussian', 'nearest_mean'.*, got 'softmax'"),
+        (
+            MarginSubspace(head="softmax"),
+            "head must be one of 'auto', 'best', 'gaussian', 'nearest_mean'.*, got 'softmax'",
+        ),
         (
             MarginSubspace(solver="exact"),
             r"solver must be 'auto' or one of \['gram', 'reservoir', 'resolvent', 'scatter'",
