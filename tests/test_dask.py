@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -347,6 +350,72 @@ def test_without_workers_a_fit_ends_with_a_clear_error():
         ):
             on_dask.fit(FisherDiscriminant(), blocks(X, [9]), blocks(y, [9]), client=client, patience=1)
         assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("lost", ["workers", "scheduler"])
+def test_a_cluster_that_vanishes_in_the_middle_of_a_fit_is_named(tmp_path, lost):
+    """Plain processes that nobody starts again."""
+    X, y = wine()
+    file = str(tmp_path / "scheduler.json")
+    where = ["--scheduler-file", file, "--no-dashboard"]
+    with ExitStack() as stack:
+
+        def start(kind, *options):
+            command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *where, *options]
+            process = stack.enter_context(
+                subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+            stack.callback(process.kill)
+            return process
+
+        scheduler = start("scheduler", "--port", "0")
+        workers = [start("worker", "--no-nanny", "--nthreads", "1", "--local-directory", str(tmp_path)) for _ in "ab"]
+        client = stack.enter_context(Client(scheduler_file=file))
+        client.wait_for_workers(2)
+        begun = tmp_path / "begun"
+
+        def slow_block(block):
+            begun.touch()
+            time.sleep(0.3)
+            return block
+
+        def kill():
+            while not begun.exists() and not over.wait(0.05):
+                pass
+            for process in workers if lost == "workers" else [scheduler]:
+                process.kill()
+
+        over = threading.Event()
+        killer = threading.Thread(target=kill)
+        killer.start()
+        rows = blocks(X, range(5, 178, 5)).map_blocks(slow_block, meta=np.empty((0, 0)))  # five seconds and more
+        reason = "has had no worker for 1.5 seconds" if lost == "workers" else "is gone, or has been restarted"
+        start_time = time.monotonic()
+        try:
+            with pytest.raises(on_dask.NoWorkersError, match=rf"{reason}.*Nothing was changed: start .*fit again"):
+                on_dask.fit(FisherDiscriminant(ridge=0.1), rows, y, client=client, patience=1.5)
+        finally:
+            over.set()
+            killer.join()
+        assert time.monotonic() - start_time < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", [CoreVectorClassifier(), MaximumMarginDiscriminant(2)], ids=lambda m: type(m).__name__
+)
+def test_twenty_fits_of_core_sets_under_threads_are_the_same_bytes(client, model):
+    """Problems are solved side by side and ask for rows; threads change places a thousand times as often as usual."""
+    X, y = load_digits(return_X_y=True)
+    X, y = np.tile(X, (2, 1)) + np.random.default_rng(0).normal(size=(2 * len(X), 64)), np.tile(y, 2)
+    cuts = range(300, len(X), 300)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    try:
+        found = {on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), client=client).to_bytes() for _ in range(20)}
+    finally:
+        sys.setswitchinterval(usual)
+    assert len(found) == 1
 
 
 def test_the_graph_is_small_and_the_tasks_are_named(tmp_path):

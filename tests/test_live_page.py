@@ -221,6 +221,36 @@ def test_the_report_opens_from_disk_and_shows_the_numbers_of_its_data(browser, r
     assert not browser.errors()
 
 
+def test_a_model_without_a_course_says_so_and_shows_what_it_learnt(browser, tmp_path):
+    """Models that were merged or fitted at once: classes, choices and directions, no accuracy that reads as none."""
+    model, _ = last(run_stream(4))
+    model.freeze()
+    path = tmp_path / "merged.html"
+    write_report(path, model, History(), title="merged")
+    data = data_of(path)
+    for size in (DESK, PHONE):
+        browser.size(*size)
+        browser.open(path.as_uri())
+        assert browser.overflow() <= 0
+        keys = browser.run("return all('#figures [data-key]').map((tile) => tile.dataset.key)")
+        assert keys == ["rows", "classes", "chosen head", "chosen ε"]
+        values = browser.run("return all('#figures dd.value').map((value) => value.textContent)")
+        assert [number(values[0]), number(values[1])] == [9000, 4]
+        words = browser.run("return one('#figures .note').textContent")
+        assert "the course of its stream is not known, and no accuracy is shown" in words
+        assert "predicted before it is learnt" not in browser.run("return document.body.textContent")
+        assert browser.run("return ['confusions', 'drift', 'run'].map((id) => one('#s-' + id).hidden)") == [True] * 3
+        lines = browser.run("return all('#s-classes tbody tr').map(cells)")
+        assert {name: number(count) for name, count in lines} == dict(
+            zip(data["classes"]["name"], model.class_counts_.tolist(), strict=True)
+        )
+        assert browser.run("return all('#s-classes th[scope=col]').filter((e) => e.checkVisibility()).length") == 2
+        assert browser.run("return all('#s-directions .cards > div').length") == len(data["directions"]) > 0
+    browser.run("one('#s-classes button[data-key=name]').click()")
+    assert browser.run("return all('#s-classes tbody th').map((e) => e.textContent)") == data["classes"]["name"]
+    assert not browser.errors()
+
+
 def test_the_reader_sorts_searches_toggles_and_filters(browser, reports):
     path = reports(10)
     data = data_of(path)

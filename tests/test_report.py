@@ -316,6 +316,25 @@ def test_a_report_of_nothing_can_be_written(tmp_path, model):
     assert data_of(tmp_path / "one.html")["classes"]["name"] == ["only"]
 
 
+def test_a_model_without_a_course_has_the_classes_that_it_learnt():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.repeat(["b 10", "b 9", "a"], [10, 20, 30])
+    model = FisherDiscriminant(ridge=0.1).partial_fit(X, y, classes=["a", "b 10", "b 9", "unseen"])
+    model.freeze()
+    found = take(model, History())
+    assert (found["classes"]["name"], found["classes"]["rows"]) == (["a", "b 9", "b 10"], [30, 20, 10])
+    assert (found["totals"]["learnt"], found["totals"]["classes"], found["totals"]["directions"]) == (60, 3, 2)
+    assert found["choices"]["parameter"] == "ridge"
+    weighted = take(FisherDiscriminant(ridge=0.1).fit(X, y, sample_weight=np.full(60, 0.25)), History())
+    assert weighted["classes"]["rows"] == [7.5, 5, 2.5]
+    # past what a report holds, the rarest are counted together
+    rows = np.repeat(np.arange(1100), 2 + (np.arange(1100) % 7 > 0))
+    many = take(FisherDiscriminant().partial_fit(rng.normal(size=(len(rows), 3)), rows), History())
+    assert (len(many["classes"]["name"]), many["classes"]["name"][-1]) == (1025, "(other classes)")
+    assert sum(many["classes"]["rows"]) == len(rows)
+    assert many["classes"]["rows"][-1] == 2 * 76
+
+
 EVIL = [
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(2)>",

@@ -17,7 +17,7 @@ from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 
 from kampong._runtime.compute import alone, stack
-from kampong.adapters.dask_parts import Parts, Reader, compute, current_client, tree
+from kampong.adapters.dask_parts import Parts, Reader, compute, count_workers, current_client, tree
 from kampong.adapters.reading import Counts
 from kampong.data.rows import check_finite, check_rows
 from kampong.kernels.functions import Columns, columns_of
@@ -120,7 +120,7 @@ class PartsInMemory:
         return means
 
     def _workers(self) -> int:
-        return 1 if self.client is None else max(1, len(self.client.nthreads()))
+        return 1 if self.client is None else count_workers(self.client) or 1
 
     def _kept(self, parts: Parts) -> list[Delayed]:
         """Load all parts and keep them where they are."""

@@ -240,7 +240,7 @@ def compute(what: Delayed, client: Any, patience: float, watch: Watch | None = N
     future = client.compute(what, optimize_graph=True)
     future.add_done_callback(lambda _: done.set())
     try:
-        _wait(done, client, patience, lambda: watch and watch(_finished(client, _leaves(what)), total))
+        _wait(done, client, patience, lambda: _tell(watch, client, _leaves(what), total))
         result = future.result()
         if watch is not None:
             watch(total, total)
@@ -252,28 +252,55 @@ def compute(what: Delayed, client: Any, patience: float, watch: Watch | None = N
             "make parts smaller, or give workers more memory."
         ) from None
     except CancelledError:
-        raise NoWorkersError(
-            f"the scheduler at {client.scheduler.address} is gone, or has been restarted. Nothing was changed: start "
-            "it, connect again, and fit again."
-        ) from None
+        raise _scheduler_gone(client) from None
     finally:
-        if not done.is_set():
+        if not done.is_set() and client.status == "running":
             future.cancel()
         future.release()
 
 
 def _wait(done: threading.Event, client: Any, patience: float, look: Callable[[], Any]) -> None:
-    """Wait for a result; give up where there has been no worker for some seconds."""
+    """Wait for a result; give up where there has been no worker, or no scheduler, for some seconds."""
     alone_since: float | None = None
     while not done.wait(max(0.05, min(0.5, patience / 4))):
-        workers = len(client.nthreads())
+        workers = count_workers(client)
         alone_since = None if workers else alone_since or time.monotonic()
         if alone_since is not None and time.monotonic() - alone_since > patience:
+            if workers is None:
+                raise _scheduler_gone(client)
             raise NoWorkersError(
                 f"the cluster at {client.scheduler.address} has had no worker for {patience:g} seconds. Nothing was "
                 "changed: start workers, and fit again."
             )
-        look()
+        if workers:
+            look()
+
+
+def count_workers(client: Any) -> int | None:
+    """Return how many workers a cluster has, None where its scheduler does not answer."""
+    if client.status != "running":  # asking would wait for the scheduler to come back
+        return None
+    try:
+        return len(client.nthreads())
+    except OSError:
+        return None
+
+
+def _scheduler_gone(client: Any) -> NoWorkersError:
+    return NoWorkersError(
+        f"the scheduler at {client.scheduler.address} is gone, or has been restarted. Nothing was changed: start it, "
+        "connect again, and fit again."
+    )
+
+
+def _tell(watch: Watch | None, client: Any, name: str, total: int) -> None:
+    if watch is None:
+        return
+    try:
+        finished = _finished(client, name)
+    except OSError:  # the scheduler does not answer; the next look at the workers says so
+        return
+    watch(finished, total)
 
 
 def _leaves(what: Delayed) -> str:

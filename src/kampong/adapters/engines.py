@@ -58,6 +58,8 @@ class PartsRun:
         What the columns are.
     parts : int
         How many files there were.
+    memory : Memory
+        What is remembered of the columns: their names, and words.
     dead : list of dict
         The parts that have dead letters: source, records, dead, and the first letters.
     """
@@ -66,6 +68,7 @@ class PartsRun:
     counters: Counters
     schema: Schema
     parts: int
+    memory: Memory
     dead: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -164,12 +167,7 @@ def learn_files(
     return found
 
 
-@dataclass
-class _Found(PartsRun):
-    memory: Any = None
-
-
-def _finished(data: bytes, notes: str, model: Any, where: Sequence[str], schema: Schema, parts: int) -> _Found:
+def _finished(data: bytes, notes: str, model: Any, where: Sequence[str], schema: Schema, parts: int) -> PartsRun:
     if not data:
         raise SourceError(f"{', '.join(map(str, where))}: no part holds a record that could be used.{_first(notes)}")
     learnt, state = read_model_bytes(data, "the model of all parts")
@@ -182,7 +180,7 @@ def _finished(data: bytes, notes: str, model: Any, where: Sequence[str], schema:
     if isinstance(learnt, KernelSubspace):
         learnt.landmarks = model.landmarks
     learnt._before_save()  # a loaded model then answers at once
-    return _Found(learnt, counters, schema, parts, dead, state.memory)
+    return PartsRun(learnt, counters, schema, parts, state.memory, dead)
 
 
 def _first(notes: str) -> str:

@@ -125,8 +125,9 @@ def report(
     how = "merged" if course is None else "finished" if state.finished else "goes on"
     provenance = {"source": source, "model file": model, "state": how}
     history = History() if course is None else course.history  # models that were merged have no course
-    title = "standard input" if source == "-" else Path(source).name
-    more = {"predictor": None if course is None else course.predictor, "memory": state.memory}
+    title = "standard input" if source == "-" else Path(model if len(state.sources) > 1 else source).name
+    solved = learnt.freeze() if course is None and hasattr(learnt, "freeze") else None
+    more = {"predictor": solved if course is None else course.predictor, "memory": state.memory}
     try:
         write_report(path, learnt, history, title=title, provenance=provenance, **more)
     except OSError as error:

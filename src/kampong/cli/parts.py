@@ -85,7 +85,7 @@ def learn_in_parts(
         from kampong.streaming.history import History
 
         facts = {"source": ", ".join(source), "model": model, "rows": counters.rows, "dead letters": counters.dead}
-        write_report(report, run.model, History(), title=Path(source[0]).name, provenance=facts)
+        write_report(report, run.model, History(), title=Path(source[0]).name, provenance=facts, memory=run.memory)
     if as_json:
         dead = [{key: value for key, value in part.items() if key != "letters"} for part in run.dead]
         numbers = {"records": counters.records, "rows": counters.rows, "dead": counters.dead}

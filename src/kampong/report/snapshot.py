@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from kampong.report.explanations import chosen, curve_of, directions_of
-from kampong.streaming.history_outcomes import OTHER_NAME, RECENT
+from kampong.streaming.history_outcomes import CLASSES, OTHER_NAME, RECENT, ClassTable, class_name
 from kampong.streaming.history_state import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from kampong._runtime.compute import Float
     from kampong.streaming.history import Curves, History, Points
-    from kampong.streaming.history_outcomes import ClassTable
     from kampong.streaming.memory import Memory
     from kampong.subspace.predictor import Predictor
 
@@ -47,7 +46,8 @@ def take(
 ) -> dict[str, Any]:
     """Return what the page shows of a model and a history at this moment.
 
-    Nothing is solved for it: only what the model has already computed is shown.
+    Nothing is solved for it: only what the model has already computed is shown. A history without rows, as that of
+    merged models, leaves the classes and their rows to the model.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def take(
         Plain values that share nothing with the model or the history; what is not known is None.
     """
     predictor = getattr(model, "_predictor", None) if predictor is None else predictor
-    table, curves, points = history.class_table(), history.curves(), history.points()
+    curves, points = history.curves(), history.points()
+    table, weights = (history.class_table(), None) if history.rows else _learnt_classes(model)
     order = np.array(sorted(range(len(table.names)), key=lambda place: _natural(table.names[place])), dtype=np.int64)
     names = [table.names[place] for place in order]
     pairs, forgotten = history.outcomes.confusions()
@@ -92,12 +93,16 @@ def take(
             "seconds": history.seconds,
             "rows_per_second": history.rows / history.seconds if history.seconds else None,
             "classes": int((table.rows > 0).sum()),
-            "directions": int(curves.directions[-1]) if len(curves.directions) else 0,
+            "directions": int(curves.directions[-1]) if history.rows else _count_directions(predictor),
         },
         "measures": _plain(table.measures()),
         "recent": {"rows": recent, "most": RECENT, **_plain(table.measures(recent=True))},
         "chosen": chosen(model, history, predictor),
-        "classes": {"name": names, **_classes(table, order, _movements(history.offsets(), points, names))},
+        "classes": {
+            "name": names,
+            **_classes(table, order, _movements(history.offsets(), points, names)),
+            **({} if weights is None else {"rows": [_number(weights[place]) for place in order]}),
+        },
         "points": _points(points, places),
         "confusions": {
             "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
@@ -113,7 +118,7 @@ def take(
             ],
         },
         "choices": {
-            "parameter": history.choices.parameter,
+            "parameter": _parameter(history, predictor),
             "count": history.choices.n_changes,
             "log": [
                 {"row": one.row, "value": one.value, "head": one.head, "half_life": _life(one.half_life)}
@@ -202,6 +207,38 @@ def _learnt(model: Any) -> int:
         return int(model.n_samples_seen_)
     except (AttributeError, NotFittedError):
         return 0
+
+
+def _learnt_classes(model: Any) -> tuple[ClassTable, Float]:
+    """Return the classes that a model has learnt, the commonest if they are many, and the weight of each."""
+    try:
+        labels, weights = model.classes_.tolist(), np.asarray(model.class_counts_, dtype=np.float64)
+    except (AttributeError, NotFittedError):
+        labels, weights = [], np.zeros(0)
+    common = np.sort(np.argsort(-weights, kind="stable")[:CLASSES])
+    common = common[weights[common] > 0]
+    names, rest = [class_name(labels[place]) for place in common], float(weights.sum() - weights[common].sum())
+    weights = weights[common]
+    if len(labels) > CLASSES and rest > 0:
+        names, weights = [*names, OTHER_NAME], np.append(weights, rest)
+    unknown = np.zeros(len(names), dtype=np.int64)
+    return ClassTable(names, np.ceil(weights).astype(np.int64), *[unknown] * 6), weights
+
+
+def _number(value: float) -> float:
+    """Return a count as a whole number, a weight with six digits."""
+    return int(value) if float(value).is_integer() else float(f"{value:.6g}")
+
+
+def _count_directions(predictor: Predictor | None) -> int:
+    return 0 if predictor is None else len(predictor.eigenvalues)
+
+
+def _parameter(history: History, predictor: Predictor | None) -> str:
+    """Return the name of the parameter that was chosen."""
+    if predictor is None or history.choices.log():
+        return history.choices.parameter
+    return predictor.criterion.parameter
 
 
 def _facts(model: Any) -> list[list[str]]:

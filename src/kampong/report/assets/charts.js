@@ -19,13 +19,14 @@ const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most -
 const whole = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-GB"))
 const percent = (share, digits = 1) =>
   share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`
-// Why there is nothing to show; models that were merged have no course.
+// Why there is nothing to show; models that were merged, or fitted at once, have no course.
 const nothing = ({ rows, learnt }) =>
   rows
     ? ""
     : learnt
-      ? "Not known: this model was merged, and the course of its streams is not kept."
+      ? "Not known: this model was merged from parts or fitted at once, so the course of its stream is not kept."
       : "No labelled rows yet."
+const withoutCourse = ({ rows, learnt }) => !rows && learnt > 0
 const rows = (count) => `${whole(count)} row${count === 1 ? "" : "s"}`
 function figures(number, digits = 4) {
   if (number === null || number === undefined) return "–"

@@ -36,22 +36,27 @@ class Tiles {
         more ? h("dd", { class: "more" }, more) : null,
       )
     const share = (key, name) => tile(key, name, percent(measures[key]), `recent ${percent(recent[key])}`)
-    const tiles = [
+    const merged = withoutCourse(totals)
+    const judged = [
       share("accuracy", "Accuracy"),
       share("balanced_accuracy", "Balanced accuracy"),
       share("macro_f1", "Macro F1"),
+    ]
+    const speed = tile(
+      "rows_per_second",
+      "Rows per second",
+      totals.rows_per_second === null ? "–" : whole(Math.round(totals.rows_per_second)),
+      "mean of the run",
+    )
+    const tiles = [
+      ...(merged ? [] : judged),
       tile(
         "rows",
         "Rows",
         whole(totals.rows || totals.learnt),
         totals.scored < totals.rows ? `${whole(totals.scored)} predicted` : null,
       ),
-      tile(
-        "rows_per_second",
-        "Rows per second",
-        totals.rows_per_second === null ? "–" : whole(Math.round(totals.rows_per_second)),
-        "mean of the run",
-      ),
+      ...(merged ? [] : [speed]),
       tile(
         "classes",
         "Classes",
@@ -72,6 +77,12 @@ class Tiles {
     }
     if (totals.dead) tiles.push(tile("dead", "Dead letters", whole(totals.dead)))
     this.list.replaceChildren(...tiles)
+    if (merged) {
+      this.words.textContent =
+        "This model was merged from parts or fitted at once, so the course of its stream is not known, and no accuracy " +
+        "is shown. `kampong score` judges it on rows that it has not seen."
+      return
+    }
     this.words.textContent =
       "Every row is predicted before it is learnt. " +
       (recent.rows
@@ -98,6 +109,8 @@ class Confusions {
   }
   show(data) {
     this.data = data
+    this.element.hidden = withoutCourse(data.totals) // said once, above
+    if (this.element.hidden) return
     const { name, scored, correct } = data.classes,
       { pairs, left_out } = data.confusions
     const matrix = name.length <= MATRIX && !left_out
@@ -282,12 +295,15 @@ class ClassTable {
   }
   show(data) {
     this.data = data
-    const n = data.classes.name.length
+    const n = data.classes.name.length,
+      merged = withoutCourse(data.totals)
+    const counted = `The rows of ${n === 1 ? "one class" : `${whole(n)} classes`} that the model has learnt, or their weight where rows have weights or age. Choose a heading to sort.`
+    const known = this.columns.map(([key]) => !merged || key === "name" || key === "rows")
     if (
       !say(
         this.part,
-        nothing(data.totals),
-        `Support, precision and recall of ${n === 1 ? "one class" : `${whole(n)} classes`} over the whole run; recent recall as said above. Moved: from the mean of the class over the ` +
+        merged ? (n ? "" : "Not known: the model does not count its classes.") : nothing(data.totals),
+        merged ? counted : `Support, precision and recall of ${n === 1 ? "one class" : `${whole(n)} classes`} over the whole run; recent recall as said above. Moved: from the mean of the class over the ` +
           "stream to its latest points, in spreads of a class, chance taken off. Choose a heading to sort.",
       )
     )
@@ -301,6 +317,7 @@ class ClassTable {
     })
     this.heads.forEach((head, place) => {
       const mine = this.columns[place][0] === key
+      head.hidden = !known[place]
       head.setAttribute("aria-sort", mine ? (down ? "descending" : "ascending") : "none")
       head.firstChild.textContent = this.columns[place][1] + (mine ? (down ? " ▾" : " ▴") : "")
     })
@@ -309,7 +326,7 @@ class ClassTable {
         h(
           "tr",
           null,
-          this.columns.map(([name, , spell]) =>
+          this.columns.filter((_, column) => known[column]).map(([name, , spell]) =>
             name === "name"
               ? h(
                   "th",

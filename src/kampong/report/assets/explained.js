@@ -12,6 +12,8 @@ class Drift {
     this.part.body.append(this.chart.element, this.alarms)
   }
   show({ progress, alarms, totals, recent }) {
+    this.element.hidden = withoutCourse(totals) // said once, above
+    if (this.element.hidden) return
     if (
       !say(
         this.part,
@@ -149,7 +151,7 @@ class Choices {
     this.tables = h("div", null)
     this.part.body.append(this.curve.element, this.tables)
   }
-  show({ choices, totals }) {
+  show({ choices, chosen }) {
     const { parameter, log, curve, heads, half_lives, judges } = choices,
       name = parameter === "epsilon" ? "ε" : parameter
     this.element.hidden = !log.length && !curve && !Object.keys(heads).length
@@ -206,7 +208,7 @@ class Choices {
       one.half_life === null ? "–" : one.half_life === "none" ? "none" : whole(one.half_life),
     ]
     this.tables.replaceChildren(
-      ...compared("Heads", heads, last?.head, "head"),
+      ...compared("Heads", heads, last?.head ?? chosen.find((one) => one.name === "head")?.value, "head"),
       ...compared(
         choices.awake === false ? "Half-lives, when they were last compared: forgetting did not help" : "Half-lives",
         half_lives,
