@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
@@ -268,6 +268,13 @@ def text():
     return sparse_text(1500, 9000, 30, n_classes=4, random_state=0)
 
 
+def collinear(rows=150):
+    """Return four columns that inform, and two that are sums of them."""
+    options = {"n_informative": 4, "n_clusters_per_class": 1, "class_sep": 0.7, "random_state": 1}
+    X, y = make_classification(150, 6, **options)
+    return X[:rows], y[:rows]
+
+
 SETS = {
     "iris": lambda: load_iris(return_X_y=True),
     "wine": lambda: load_wine(return_X_y=True),
@@ -277,6 +284,8 @@ SETS = {
     "gauss": lambda: problem(5, classes=4, rows=300, features=8),
     "sparse digits": lambda: (sparse.csr_array(load_digits().data), load_digits().target),
     "text": text,
+    "collinear": collinear,
+    "few collinear": lambda: collinear(70),
 }
 
 
@@ -284,7 +293,7 @@ SETS = {
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_choice_is_a_smooth_function_of_the_rows(name, streamed):
-    smooth(name, streamed, 20 if name in ("iris", "wine", "gauss") else 4)
+    smooth(name, streamed, 20 if name in ("iris", "wine", "gauss", "collinear") else 4)
 
 
 @quiet
@@ -320,6 +329,28 @@ def smooth(name, streamed, times):
         assert other.ridge_ == pytest.approx(first.ridge_, rel=1e-6)
         assert other.head_ == first.head_
         np.testing.assert_allclose(other.predict_proba(X), expected, atol=1e-6)
+
+
+@quiet
+@pytest.mark.parametrize("head", ["quadratic", "logistic", "mixture"])
+@pytest.mark.parametrize("shape", [(6, 4), (6, 2), (90, 30), (90, 64)])
+def test_where_nothing_varies_no_direction_is_rounding(shape, head):
+    """Columns that are sums of others leave directions without variance: no head may look along a chance one."""
+    columns, rank = shape
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    inner = rng.normal(size=(600, rank)) * (1.0 + y[:, None] * rng.uniform(0, 1, rank)) + 0.4 * y[:, None]
+    X = inner @ rng.normal(size=(rank, columns))
+    new = X[:100] + 0.1 * rng.normal(size=(100, columns))  # these do not lie where the others do
+    fitted, streamed = FisherDiscriminant(head=head).fit(X, y), FisherDiscriminant(head=head)
+    for start in range(0, 600, 10):
+        streamed.partial_fit(X[start : start + 10], y[start : start + 10], classes=[0, 1])
+    moved = FisherDiscriminant(head=head).fit(X * (1 + 1e-13 * rng.uniform(-1, 1, X.shape)), y)
+    for other in (streamed, moved):
+        for rows in (X, new):
+            np.testing.assert_allclose(other.predict_proba(rows), fitted.predict_proba(rows), atol=1e-6)
+            expected = fitted.decision_function(rows)
+            np.testing.assert_allclose(other.decision_function(rows), expected, atol=1e-6 * np.abs(expected).max())
 
 
 @quiet

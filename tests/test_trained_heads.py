@@ -111,6 +111,20 @@ def test_a_chosen_head_is_better_than_gaussian_classes_and_means_what_it_says(na
 
 
 @quiet
+@pytest.mark.parametrize("model", [FisherDiscriminant(), CHOOSING["epsilon"], CHOOSING["a"]])
+def test_a_mixture_by_name_is_the_mixture_that_was_compared(model):
+    X, y, T, _ = halves()
+    chosen = clone(model).fit(X[:900], y[:900])
+    named = clone(model).set_params(head="mixture").fit(X[:900], y[:900])
+    assert named.head_ == "mixture"
+    assert named.freeze().head.quadratic is not None
+    np.testing.assert_allclose(named.components_, chosen.components_, rtol=1e-6, atol=1e-9)
+    assert named.choice_.heads["mixture"] == pytest.approx(chosen.choice_.heads["mixture"], rel=1e-6)
+    if chosen.head_ == "mixture":
+        np.testing.assert_allclose(named.predict_proba(T), chosen.predict_proba(T), atol=1e-6)
+
+
+@quiet
 @pytest.mark.parametrize("name", CHOOSING)
 def test_a_chosen_head_is_saved_merged_and_learnt_on(name, tmp_path):
     X, y, T, t = halves()

@@ -26,7 +26,7 @@ from kampong.subspace.heads import HEADS, Inside, build_head
 from kampong.subspace.heads.base import inverse_root
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_calibration, fit_weights, least_point
 from kampong.subspace.heads.linear import regression_map, regression_of
-from kampong.subspace.heads.mixture import PRIOR, START
+from kampong.subspace.heads.mixture import PRIOR, START, Mixture
 from kampong.subspace.held_trial import HeldTrial, Piece, keeps_rows, rows_kept, scores_of
 from kampong.subspace.label_trial import LabelTrial
 from kampong.subspace.solvers import classes_seen, resolvent
@@ -122,7 +122,7 @@ def choose_parameter(
     n_components : int or None
         As for `solve`.
     head : str
-        What will predict; a head that is trained on rows is stood in for by Gaussian classes.
+        What will predict; a head that is trained on rows, or weighed by them, is stood in for by Gaussian classes.
     value : float, optional
         The parameter, where it is given and only heads are to be tried.
     head_ridge : float, optional
@@ -142,7 +142,7 @@ def choose_parameter(
         return None, None, None
     sample, exact = statistics.sample(JUDGES), isinstance(statistics, ClassScatter)
     parts = _parts(sample, statistics.total, rows_kept(statistics))
-    name = head if head in HEADS and not HEADS[head].needs_sample else "auto"
+    name = head if head in HEADS and not HEADS[head].needs_sample and head != Mixture.name else "auto"
     held = [HeldBack(statistics, sample, part) for part in parts]
     # Of three rows, what is left without one may be of one class: it has no directions to judge.
     judges = [_Judge(one, n_components, name, exact, head_ridge) for one in held if classes_seen(one) >= 2]

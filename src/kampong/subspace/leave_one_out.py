@@ -62,6 +62,9 @@ COLUMNS, PENALTY = 4e8, 5e-3
 DIRECTIONS = 64
 """What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
 
+NOTHING = 1e-12
+"""A within-class variance that is no more than this part of the largest one is rounding."""
+
 
 class LeaveOneOut:
     """Rows of a sample, each scored as if it had never come.
@@ -203,10 +206,15 @@ class Trial(HeadTrial):
             return
         root = np.sqrt(rows.values + self.ridge)
         fisher = root[:, None] * (rows.vectors.T @ self.components.T)  # orthonormal columns
-        lead = np.arange(d - count, d)[::-1]
+        # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
+        lead = np.arange(d if d <= DIRECTIONS else count)
+        lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
+        if not len(lead):
+            return
         more: Float = -fisher @ fisher[lead].T
-        more[lead, np.arange(count)] += 1.0
-        more, upper = linalg.qr(more, mode="economic", check_finite=False)
+        more[lead, np.arange(len(lead))] += 1.0
+        # Fisher's directions may lie among them: what is left of those comes last, and is rounding.
+        more, upper, _ = linalg.qr(more, mode="economic", pivoting=True, check_finite=False)
         more = more[:, np.abs(np.diag(upper)) > 1e-6] / root[:, None]
         self.wide = np.hstack([self.points, rows.rows @ more])
         self.hidden = np.ascontiguousarray((rows.vectors @ more).T)

@@ -151,6 +151,8 @@ class HeadTrial:
 
     def named(self, name: str) -> Chosen:
         """Return one head, calibrated."""
+        if name == Mixture.name and self._offers_shapes():
+            self._add_shapes()
         head, bad = self._calibrated(self._make(name))
         return Chosen(head, self._hidden_for(name), {name: bad})
 
@@ -163,16 +165,20 @@ class HeadTrial:
         first, loss = min(single, key=lambda name: single[name]), self.loss
         makers = {first: lambda: self._make(first)}
         if self._offers_shapes():
-            scores = self._shape_scores()
-            alone = fit_weights(scores[None], self.judged, START[:1])[1]
-            self.scores = np.concatenate([self.scores, scores[None]])
-            self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
+            loss = self._add_shapes()
+            alone = fit_weights(self.scores[[MEMBERS]], self.judged, START[:1])[1]
             if alone < single[first]:
                 makers = {Quadratic.name: lambda: self._make(Quadratic.name)}
         if self._offers_logistic() and loss > WORTH_IT * self.loss:
             makers[Logistic.name] = lambda: self._make(Logistic.name)
         makers[Mixture.name] = lambda: self._make(Mixture.name)
         return makers
+
+    def _add_shapes(self) -> float:
+        """Let the quadratic head be a member of the mixture; return the log-loss of the mixture."""
+        self.scores = np.concatenate([self.scores, self._shape_scores()[None]])
+        self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
+        return loss
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
