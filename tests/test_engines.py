@@ -105,6 +105,7 @@ def test_the_model_of_all_parts_is_that_of_all_rows(address, tmp_path, form):
     command("merge", model, model, "-o", tmp_path / "twice.kampong")
     assert read_model(str(tmp_path / "twice.kampong"))[1].counters.rows == 2 * len(frame)
     check_report(tmp_path / "twice.kampong", tmp_path / "twice.html", y, local, times=2)
+    assert data_of(tmp_path / "twice.html")["title"] == "twice.kampong"  # of several sources, the file's own name
 
 
 def check_report(model, path, y, local, times):

@@ -135,12 +135,14 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Return the reports of streams of so many classes."""
+    """Return the reports of streams of so many classes; "merged" is that of a model without a course."""
     folder, found = tmp_path_factory.mktemp("reports"), {}
 
     def report(n_classes):
         if n_classes not in found:
-            model, history = last(run_stream(n_classes, falls_at=25, dead=int(n_classes == 10)))
+            merged = n_classes == "merged"
+            model, history = last(run_stream(4 if merged else n_classes, falls_at=25, dead=int(n_classes == 10)))
+            history = History() if merged and model.freeze() else history
             found[n_classes] = folder / f"{n_classes}.html"
             write_report(found[n_classes], model, history, title=f"{n_classes} classes", provenance={"source": "made"})
         return found[n_classes]
@@ -221,12 +223,10 @@ def test_the_report_opens_from_disk_and_shows_the_numbers_of_its_data(browser, r
     assert not browser.errors()
 
 
-def test_a_model_without_a_course_says_so_and_shows_what_it_learnt(browser, tmp_path):
+def test_a_model_without_a_course_says_so_and_shows_what_it_learnt(browser, reports):
     """Models that were merged or fitted at once: classes, choices and directions, no accuracy that reads as none."""
-    model, _ = last(run_stream(4))
-    model.freeze()
-    path = tmp_path / "merged.html"
-    write_report(path, model, History(), title="merged")
+    model, _ = last(run_stream(4, falls_at=25))
+    path = reports("merged")
     data = data_of(path)
     for size in (DESK, PHONE):
         browser.size(*size)
@@ -407,7 +407,7 @@ def test_dark_and_print_follow_the_readers_setting(browser, reports):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("n_classes", [10, 126])
+@pytest.mark.parametrize("n_classes", [10, 126, "merged"])
 def test_axe_finds_no_serious_violation(browser, reports, n_classes, dark):
     if not AXE.exists():
         pytest.skip("axe-core is not installed; `npm install --no-save axe-core` in the repository brings it")
