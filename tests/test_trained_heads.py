@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse, special
@@ -22,6 +24,7 @@ from kampong.datasets import sparse_text
 from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.rows import ClassRows
+from kampong.subspace import choice, held_trial
 from kampong.subspace.choice import choose_parameter
 from kampong.subspace.criteria import MarginCriterion
 from kampong.subspace.heads import Inside
@@ -210,6 +213,64 @@ def test_while_everything_fits_a_wide_stream_trains_as_a_fit():
             streamed.partial_fit(X[part], y[part])
         assert streamed.head_ == fitted.head_
         np.testing.assert_allclose(streamed.predict_proba(X), fitted.predict_proba(X), atol=1e-6)
+
+
+@pytest.fixture
+def many_rows(monkeypatch):
+    """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
+    monkeypatch.setattr(choice, "JUDGES", 256)
+    monkeypatch.setattr(held_trial, "HEAVY", 0)
+    return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
+
+
+def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many_rows, monkeypatch):
+    X, y = many_rows
+    made, calibrated = [], held_trial.HeldTrial._calibrated
+
+    def watched(trial, one):
+        made.append(one[1])
+        return calibrated(trial, one)
+
+    monkeypatch.setattr(held_trial.HeldTrial, "_calibrated", watched)
+    model = FisherDiscriminant(head="logistic").fit(X, y)
+    judges = ClassRows(9000).update(X, y, np.ones(len(y))).sample(256).rows
+    np.testing.assert_allclose(model.decision_function(judges), made[-1], atol=1e-8)
+    assert np.ptp(made[-1]) > 1.0
+
+
+def test_on_text_logistic_regression_is_a_member_of_the_mixture(many_rows, tmp_path):
+    X, y = many_rows
+    X, y, T = X[:8192], y[:8192], X[8192 - 500 :]
+    model = FisherDiscriminant(head="mixture").fit(X, y)
+    known = model.freeze()
+    head, points = known.head, known.seen_points(T)
+    assert head.weights[-1] > 0.01
+    others = replace(head, logistic=None).scores(points)
+    np.testing.assert_allclose(head.scores(points), others + head.weights[-1] * head.logistic.scores(points), atol=1e-9)
+    single = FisherDiscriminant(head="logistic").fit(X, y)
+    assert model.choice_.heads["mixture"] < single.choice_.heads["logistic"] + 1e-3
+    model.save(tmp_path / "model.kampong")
+    np.testing.assert_array_equal(load(tmp_path / "model.kampong").predict_proba(T), model.predict_proba(T))
+    np.testing.assert_allclose(model.to_sklearn(sparse=True).predict_proba(T), model.predict_proba(T), atol=1e-10)
+    streamed = FisherDiscriminant(head="mixture").partial_fit(X, y)
+    np.testing.assert_allclose(streamed.predict_proba(T), model.predict_proba(T), atol=1e-6)
+    known = streamed.freeze()
+    kept = streamed.partial_fit(X[:50], y[:50]).freeze(keep=known)
+    assert kept.head.logistic is not None
+    losses = [-np.log(one.probabilities(X)[np.arange(len(y)), y]).mean() for one in (kept, known)]
+    assert abs(losses[0] - losses[1]) < 0.02
+    assert np.log(6) - losses[1] > 0.05  # something was learnt that could be lost
+
+
+def test_a_mixture_with_logistic_regression_leaves_for_other_runtimes(many_rows):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    adapter = pytest.importorskip("kampong.adapters.onnx")
+    X, y = many_rows
+    model = FisherDiscriminant(head="mixture").fit(X, y)
+    rows = X[:50].toarray().astype(np.float32)
+    session = onnxruntime.InferenceSession(adapter.to_onnx(model).SerializeToString())
+    chances = session.run(None, {"X": rows})[1]
+    np.testing.assert_allclose(chances, model.predict_proba(rows.astype(np.float64)), atol=1e-6)
 
 
 def test_kernel_sums_without_some_rows_are_those_of_the_others():

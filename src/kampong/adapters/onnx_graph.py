@@ -15,7 +15,7 @@ from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.subspace import KernelPredictor
 from kampong.subspace.heads import Cosine, Head, LinearHead, Mixture, Quadratic, Regression
 from kampong.subspace.heads.linear import regression_map
-from kampong.subspace.heads.mixture import MEMBERS, PRIOR
+from kampong.subspace.heads.mixture import MEMBERS
 from kampong.subspace.plain import CERTAIN, LOW
 
 if TYPE_CHECKING:
@@ -205,13 +205,13 @@ def _(head: Quadratic, graph: Graph, points: str) -> tuple[str, np.ndarray]:
 @scores_of.register
 def _(head: Mixture, graph: Graph, points: str) -> tuple[str, np.ndarray]:
     kept, b = np.flatnonzero(head.priors), head.weights
-    p, log_priors, centres = len(head.whitener), np.log(head.priors[kept]), head.centres[kept]
+    p, centres = len(head.whitener), head.centres[kept]
     first = points
     if head.quadratic is not None and p < head.quadratic.roots.shape[1]:  # which alone looks at the hidden directions
         first = graph.node("Slice", points, np.array([0]), np.array([p]), np.array([1]))
     white = graph.node("MatMul", first, head.whitener)
-    squares = np.einsum("kp,kp->k", centres, centres)
-    scores = graph.affine(white, b[0] * centres, b[0] * (log_priors - 0.5 * squares) + b[PRIOR] * log_priors)
+    weights, offsets = head.linear()
+    scores = graph.affine(white, weights[kept], offsets[kept])
     if b[1]:
         scores = graph.node("Add", scores, graph.node("Mul", _cosine(graph, white, centres), float(b[1])))
     if b[2]:

@@ -42,6 +42,9 @@ HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
 """Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
 early is a penalty too."""
 
+SAME = 1e-6
+"""Directions that lie in a space but for this part of them lie in it: they do to rounding, or not at all."""
+
 FEW = 1024
 """Rows that choose how far a covariance is shrunk."""
 
@@ -104,6 +107,7 @@ class HeldTrial(HeadTrial):
         self.pieces, self.components, self.statistics = pieces, components, statistics
         self._known: dict[int, tuple[Float, Integer, Float]] = {}
         self._taught: Inside | None = None
+        self._made: tuple[Head, Float] | None = None
         self.hidden = np.empty((0, components.shape[1]))
 
     def _offers_shapes(self) -> bool:
@@ -115,6 +119,11 @@ class HeldTrial(HeadTrial):
 
     def _offers_logistic(self) -> bool:
         return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
+
+    def _mixes_logistic(self) -> bool:
+        """Tell whether logistic regression may be a member of the mixture: on text it is far too sure alone."""
+        text = not isinstance(self.statistics, ClassScatter | KernelScatter)
+        return text and len(self.pieces) == 1 and self._offers_logistic()
 
     def _rows(self) -> float:
         """Return the weight of the rows that could train a head, without looking at them."""
@@ -166,16 +175,27 @@ class HeldTrial(HeadTrial):
         return np.concatenate(scores)
 
     def _logistic(self) -> tuple[Head, Float]:
-        """Train on rows that are not in the first part, choose the penalty there, then train on all."""
+        """Train on rows that are not in the first part, choose the penalty there, then train on all.
+
+        Where that would take long, and the directions were found without that part too, the first weights are used.
+        """
+        if self._made is None:
+            self._made = self._trained()
+        return self._made
+
+    def _trained(self) -> tuple[Head, Float]:
         piece, counts = self.pieces[0], self.inside.counts
         points, codes, own = self._trainers(0)
         heavy = points.size * len(counts) > HEAVY
         penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
         judged = self.judged.first(len(piece.points))
-        penalty, _, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
+        penalty, theta, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
         del points
         self._known.clear()  # they may be large
         scores[:, piece.counts <= 0] = EMPTY
+        head = self._carried(theta, penalty) if heavy else None
+        if head is not None:
+            return head, scores
         taught = self._everybody()
         assert taught.points is not None
         assert taught.codes is not None
@@ -183,6 +203,16 @@ class HeldTrial(HeadTrial):
         whitener = taught.whitener()
         theta = fit_logistic(taught.points @ whitener, taught.codes, taught.own, counts, penalty, None, most)
         return Logistic.of(theta, counts, whitener, penalty), scores
+
+    def _carried(self, theta: Float, penalty: float) -> Logistic | None:
+        """Return weights along the directions of the first part as a head along those of all rows, if they span one."""
+        piece, found, counts = self.pieces[0], self.components, self.inside.counts
+        back = np.linalg.lstsq(found @ found.T, found @ piece.directions.T, rcond=None)[0].T
+        if np.linalg.norm(piece.directions - back @ found) > SAME * np.linalg.norm(piece.directions):
+            return None
+        weights, seen = theta[:, :-1], counts > 0
+        offsets = theta[:, -1] + weights @ (piece.directions @ (self.statistics.mean - piece.mean))
+        return Logistic(False, np.where(seen[:, None], weights @ back, 0.0), np.where(seen, offsets, -np.inf), penalty)
 
 
 def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:

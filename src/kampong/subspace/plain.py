@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.subspace.heads import Cosine, Head, LinearHead, Mixture, Quadratic, Regression
 from kampong.subspace.heads.linear import regression_map
-from kampong.subspace.heads.mixture import MEMBERS, PRIOR
+from kampong.subspace.heads.mixture import MEMBERS
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float
@@ -203,13 +203,10 @@ def _(head: Quadratic) -> Features:
 @features_of.register
 def _(head: Mixture) -> Features:
     p, b, priors = len(head.whitener), head.weights, head.priors
-    with np.errstate(divide="ignore"):
-        log_priors = np.where(priors > 0, np.log(priors), 0.0)
-    squares = np.einsum("kp,kp->k", head.centres, head.centres)
     whiten = ("whiten", product(head.whitener.T))
-    members: Steps = [("gaussian", Pipeline([whiten]))]
-    weights = [b[0] * head.centres]
-    offsets = b[0] * (log_priors - 0.5 * squares) + b[PRIOR] * log_priors
+    members: Steps = [("linear", Pipeline([whiten]))]
+    linear, offsets = head.linear()
+    weights = [linear]
     cosine = features_of(Cosine(False, head.whitener, head.centres, priors))
     for name, weight, (steps, own, more) in (
         ("cosine", b[1], cosine),

@@ -11,7 +11,7 @@ from scipy import linalg
 from kampong.subspace.heads.fitting import Judged, badness, fit_calibration, fit_weights, least_point, log_softplus
 from kampong.subspace.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
 from kampong.subspace.heads.logistic import Logistic, fit_logistic
-from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
+from kampong.subspace.heads.mixture import LOGISTIC, MEMBERS, PRIOR, START, Mixture
 from kampong.subspace.heads.quadratic import Quadratic
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class HeadTrial:
         self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
         self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR)
         self.quadratic: Quadratic | None = None
+        self.logistic: Logistic | None = None
+        self.mixed: Float | None = None
+        self.share = 0.0
         self.hidden: Float = np.empty((0, 0))
 
     def best(self) -> Chosen:
@@ -153,6 +156,8 @@ class HeadTrial:
         """Return one head, calibrated."""
         if name == Mixture.name and self._offers_shapes():
             self._add_shapes()
+        if name == Mixture.name and self._mixes_logistic():
+            self._add_logistic()
         head, bad = self._calibrated(self._make(name))
         return Chosen(head, self._hidden_for(name), {name: bad})
 
@@ -171,6 +176,8 @@ class HeadTrial:
                 makers = {Quadratic.name: lambda: self._make(Quadratic.name)}
         if self._offers_logistic() and loss > WORTH_IT * self.loss:
             makers[Logistic.name] = lambda: self._make(Logistic.name)
+            if self._mixes_logistic():
+                self._add_logistic()
         makers[Mixture.name] = lambda: self._make(Mixture.name)
         return makers
 
@@ -179,6 +186,20 @@ class HeadTrial:
         self.scores = np.concatenate([self.scores, self._shape_scores()[None]])
         self.weights, loss = fit_weights(self.scores, self.judged, np.append(START, 0.0), signed=PRIOR)
         return loss
+
+    def _add_logistic(self) -> None:
+        """Let logistic regression be a member of the mixture."""
+        head, scores = self._logistic()
+        assert isinstance(head, Logistic)
+        self.logistic = head
+        every = np.concatenate([self.scores, scores[None]])
+        start = np.append(START, np.zeros(len(every) - MEMBERS))
+        weights, _ = fit_weights(every, self.judged, start, signed=PRIOR)
+        self.mixed, self.weights, self.share = np.tensordot(weights, every, 1), weights[:-1], float(weights[-1])
+
+    def _mixes_logistic(self) -> bool:
+        """Tell whether logistic regression may be a member of the mixture."""
+        return False
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
@@ -216,10 +237,13 @@ class HeadTrial:
             return NearestMean.build(self.inside), (self.scores[0] - self.scores[PRIOR]) / round_
         if name != Mixture.name:
             raise KeyError(name)
-        weights = np.append(self.weights, np.zeros(MEMBERS + 1 - len(self.weights)))
+        weights = np.append(self.weights, np.zeros(LOGISTIC + 1 - len(self.weights)))
+        weights[LOGISTIC] = self.share
         quadratic = self.quadratic if weights[MEMBERS] else None
-        head = Mixture(False, *Mixture.white(self.inside), self.noise, weights, quadratic)
-        return head, np.tensordot(self.weights, self.scores[: len(self.weights)], 1)
+        logistic = self.logistic if self.share else None
+        head = Mixture(False, *Mixture.white(self.inside), self.noise, weights, quadratic, logistic)
+        mixed = np.tensordot(self.weights, self.scores[: len(self.weights)], 1) if self.mixed is None else self.mixed
+        return head, mixed
 
     def _calibrated(self, made: tuple[Head, Float]) -> tuple[Head, float]:
         """Return a head with probabilities that mean something, and how bad it is."""

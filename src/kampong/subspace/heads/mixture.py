@@ -1,4 +1,4 @@
-"""Several heads weighed together: Gaussian, cosine, regression, the priors, and a quadratic one where it helps."""
+"""Several heads weighed together: Gaussian, cosine, regression, the priors, and a trained one where it helps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from kampong.subspace.heads.fitting import log_softplus
 from kampong.subspace.heads.linear import WhiteHead, cosine_scores, noise_of, regression_map
+from kampong.subspace.heads.logistic import Logistic
 from kampong.subspace.heads.quadratic import Quadratic
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
     from kampong.subspace.heads.base import Inside, Moved
 
-MEMBERS = 4
-"""Gaussian, cosine, regression and priors, in this order; a quadratic member follows."""
+MEMBERS, LOGISTIC = 4, 5
+"""Gaussian, cosine, regression and priors, in this order; a quadratic member follows, then logistic regression."""
 
 PRIOR = 3
 """The place of the priors, the only member whose weight may be negative."""
@@ -36,15 +37,18 @@ class Mixture(WhiteHead):
     ----------
     noise : float
         The noise of the regression.
-    weights : array of shape (5,)
-        The weight of each member; the last one belongs to the quadratic head.
+    weights : array of shape (6,)
+        The weight of each member; the last two belong to the quadratic head and to logistic regression.
     quadratic : Quadratic or None
         The quadratic member, which may look at more directions.
+    logistic : Logistic or None
+        Logistic regression along the same directions.
     """
 
     noise: float
     weights: Float
     quadratic: Quadratic | None = None
+    logistic: Logistic | None = None
     name: ClassVar[str] = "mixture"
 
     @classmethod
@@ -53,31 +57,42 @@ class Mixture(WhiteHead):
         whitener, centres, priors = cls.white(inside)
         fitted = priors + centres @ regression_map(centres, priors)
         noise = noise_of(fitted, np.arange(len(priors)), priors)
-        return cls(False, whitener, centres, priors, noise, np.append(START, 0.0))
+        return cls(False, whitener, centres, priors, noise, np.append(START, [0.0, 0.0]))
 
     @property
     def reads_sample(self) -> bool:
-        """Whether a sample of rows is needed: for the quadratic member."""
-        return self.quadratic is not None
+        """Whether a sample of rows is needed: for the members that are trained on one."""
+        return self.quadratic is not None or self.logistic is not None
 
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return the head for other statistics, with the weights that were fitted."""
         quadratic = None if self.quadratic is None else self.quadratic.again(inside, wide, moved)
-        head = type(self)(False, *self.white(inside), self.noise, self.weights, quadratic)
+        logistic = None if self.logistic is None else self.logistic.again(inside, wide, moved)
+        head = type(self)(False, *self.white(inside), self.noise, self.weights, quadratic, logistic)
         return replace(head, sharpness=self.sharpness, tail=self.tail)
+
+    def linear(self) -> tuple[Float, Float]:
+        """Return weights of whitened coordinates, and offsets: what the linear members say together."""
+        with np.errstate(divide="ignore"):
+            log_priors = np.where(self.priors > 0, np.log(self.priors), 0.0)
+        b, squares = self.weights, np.einsum("kp,kp->k", self.centres, self.centres)
+        weights, offsets = b[0] * self.centres, b[0] * (log_priors - 0.5 * squares) + b[PRIOR] * log_priors
+        if self.logistic is not None:
+            weights = weights + b[LOGISTIC] * np.linalg.solve(self.whitener, self.logistic.weights.T).T
+            known = np.isfinite(self.logistic.offsets)
+            offsets = offsets + b[LOGISTIC] * np.where(known, self.logistic.offsets, 0.0)
+        return weights, offsets
 
     def scores(self, points: Float) -> Float:
         """Return the weighted scores."""
         points = points.astype(np.float64, copy=False)
         white = points[:, : len(self.whitener)] @ self.whitener
-        with np.errstate(divide="ignore"):
-            log_priors = np.where(self.priors > 0, np.log(self.priors), 0.0)
-        products = white @ self.centres.T
-        squares = np.einsum("kp,kp->k", self.centres, self.centres)
+        weights, offsets = self.linear()
+        scores = white @ weights.T + offsets
         b = self.weights
-        scores = b[0] * (products - 0.5 * squares + log_priors) + b[PRIOR] * log_priors
         if b[1]:
-            scores += b[1] * cosine_scores(products, squares, np.linalg.norm(white, axis=1))
+            squares = np.einsum("kp,kp->k", self.centres, self.centres)
+            scores += b[1] * cosine_scores(white @ self.centres.T, squares, np.linalg.norm(white, axis=1))
         if b[2]:
             scores += b[2] * log_softplus(
                 (self.priors + white @ regression_map(self.centres, self.priors)) / self.noise
@@ -88,29 +103,34 @@ class Mixture(WhiteHead):
         return self._hidden(scores)
 
     def to_state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds; the quadratic member is a part of its own."""
+        """Return what a checkpoint holds; each trained member is a part of its own."""
         state = super().to_state()
-        quadratic = state.pop("quadratic")
-        return state if quadratic is None else {**state, "quadratic": quadratic.to_state()}
+        members = {name: state.pop(name) for name in (Quadratic.name, Logistic.name)}
+        return state | {name: member.to_state() for name, member in members.items() if member is not None}
 
     @classmethod
     def read(cls, contents: Contents, n_classes: int, n_directions: int) -> Self:
         """Return a mixture from its state."""
-        quadratic = None
-        if "quadratic" in contents:
-            part = contents.part("quadratic")
-            part.word("name", (Quadratic.name,))
-            quadratic = Quadratic.read(part, n_classes, n_directions)
-            if reason := quadratic.inconsistent():
+        members: dict[str, Any] = {Quadratic.name: None, Logistic.name: None}
+        for kind in (Quadratic, Logistic):
+            if kind.name not in contents:
+                continue
+            part = contents.part(kind.name)
+            part.word("name", (kind.name,))
+            member = kind.read(part, n_classes, n_directions)
+            if reason := member.inconsistent() or ("it is for several labels a row" if member.multilabel else ""):
                 part.refuse(reason)
+            members[kind.name] = member
         whitener = contents.array("whitener", np.float64, (None, None))
         p = len(whitener)
         if whitener.shape != (p, p) or p > n_directions:
             contents.refuse(f"whitener has shape {whitener.shape} for {n_directions} directions")
-        values: dict[str, Any] = {"whitener": whitener, "quadratic": quadratic}
+        if members[Logistic.name] is not None and p != n_directions:
+            contents.refuse(f"whitener has shape {whitener.shape}, and logistic regression {n_directions} directions")
+        values: dict[str, Any] = {"whitener": whitener, **members}
         values["centres"] = contents.array("centres", np.float64, (n_classes, p))
         values["priors"] = contents.array("priors", np.float64, (n_classes,), low=0.0, high=1.0)
-        values["weights"] = contents.array("weights", np.float64, (MEMBERS + 1,))
+        values["weights"] = contents.array("weights", np.float64, (LOGISTIC + 1,))
         for name in ("noise", "sharpness", "tail"):
             values[name] = contents.number(name)
         values["multilabel"] = contents.flag("multilabel")
