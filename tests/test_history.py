@@ -128,6 +128,15 @@ def test_entries_are_the_batches_in_groups_of_the_smallest_power_of_two_that_fit
         assert (curves.recent_scored[number], curves.recent_correct[number]) == (len(window), sum(window))
 
 
+def test_a_predicted_class_is_not_cut_to_the_longest_label_of_its_batch():
+    history = History()
+    history.observe(["ab", "abcdef"], ["ab", "ab"], seconds=0.1)
+    history.observe(np.array(["ab", "ab"]), np.array(["abcdef", "ab"]), seconds=0.1)
+    history.observe(np.array(["ab"]), np.array(["abcdef"], dtype=object), seconds=0.1)
+    assert history.class_table().names == ["ab", "abcdef"]
+    assert history.outcomes.confusions() == ([("ab", "abcdef", 2), ("abcdef", "ab", 1)], 0)
+
+
 def outcome_rows(seed, n, kinds):
     rng = np.random.default_rng(seed)
     labels = rng.integers(kinds, size=n)

@@ -406,14 +406,10 @@ def test_dark_and_print_follow_the_readers_setting(browser, reports):
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("n_classes", [10, 126, "merged"])
-def test_axe_finds_no_serious_violation(browser, reports, n_classes, dark):
+def serious(browser):
+    """Return what axe-core finds serious or critical on the page that is open, its details opened."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed; `npm install --no-save axe-core` in the repository brings it")
-    browser.size(*DESK)
-    browser.dark(dark)
-    browser.open(reports(n_classes).as_uri())
     browser.run("all('details').forEach((e) => (e.open = true))")
     browser.driver.execute_script(AXE.read_text("utf-8"))
     found = browser.driver.execute_async_script(
@@ -421,12 +417,42 @@ def test_axe_finds_no_serious_violation(browser, reports, n_classes, dark):
         "const failed = (error) => done([{id: String(error), impact: 'critical', nodes: []}]);"
         "axe.run(document).then((found) => done(found.violations), failed)"
     )
-    browser.dark(False)
-    assert [
+    return [
         (one["id"], [node["html"][:120] for node in one["nodes"][:3]])
         for one in found
         if one["impact"] in ("serious", "critical")
-    ] == []
+    ]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("n_classes", [10, 126, "merged"])
+def test_axe_finds_no_serious_violation(browser, reports, n_classes, dark):
+    browser.size(*DESK)
+    browser.dark(dark)
+    browser.open(reports(n_classes).as_uri())
+    found = serious(browser)
+    browser.dark(False)
+    assert found == []
+
+
+@pytest.mark.parametrize(("size", "dark"), [(DESK, False), (PHONE, True)])
+def test_axe_finds_no_serious_violation_on_the_live_page(browser, page, size, dark):
+    browser.size(*size)
+    browser.dark(dark)
+    browser.open(page.start())
+    found = {"before the first row": serious(browser)}
+    stream = run_stream(10, n_batches=30, falls_at=25, dead=1)
+    for number, (model, history) in enumerate(stream):
+        if number in (3, 29):
+            wait_until_due(page)
+            page.publish(model, history, {"batches": number + 1})
+            browser.wait("return document.documentElement.dataset.rows == arguments[0]", history.rows)
+            found[f"after {history.rows} rows"] = serious(browser)
+    page.finish()
+    browser.wait("return one('#state').textContent.startsWith('Finished')")
+    found["finished"] = serious(browser)
+    browser.dark(False)
+    assert found == dict.fromkeys(("before the first row", "after 1200 rows", "after 9000 rows", "finished"), [])
 
 
 def test_names_do_not_run(browser, tmp_path):

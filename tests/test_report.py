@@ -10,6 +10,7 @@ from importlib import resources
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.datasets import load_digits
 
 from command import call
 from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace
@@ -203,11 +204,36 @@ def test_what_was_chosen_and_since_when(tmp_path):
     assert data["choices"]["curve"]["chosen"] == choice.value
     assert data["choices"]["curve"]["values"] == choice.values.tolist()
     assert data["choices"]["heads"] == choice.heads
-    assert len(data["choices"]["half_lives"]) == 5
+    # All rows count by the better of their two predictors, as in the ladder's own rule.
+    losses = run.model._statistics.ladder.losses
+    expected = [*losses[:4], min(losses[4:])]
+    assert list(data["choices"]["half_lives"].values()) == expected
+    assert list(data["choices"]["half_lives"]) == ["8", "32", "128", "1024", "none"]
     assert run.history.summary()["chosen"]["head"] == {
         "value": chosen["head"]["value"],
         "since": chosen["head"]["since"],
     }
+
+
+def test_points_of_directions_that_have_turned_are_left_out(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    with (tmp_path / "digits.csv").open("w", newline="") as stream:
+        names = [*(f"x{column}" for column in range(64)), "digit"]
+        csv.writer(stream).writerows([names, *([*map(int, row), label] for row, label in zip(X, y, strict=True))])
+    run = learn(Source(str(tmp_path / "digits.csv"), Layout(label="digit")), FisherDiscriminant(half_life="auto"))
+    data = take(run.model, run.history, predictor=run.predictor, memory=run.memory)["points"]
+    every = run.history.points()
+    assert len(data["row"]) + data["turned"] == len(every.row_numbers)
+    assert data["turned"] > 20
+    # Where the directions of today put the same rows.
+    width = every.coordinates.shape[1]
+    now = run.predictor.points(X)[every.row_numbers - 1, :width]
+    away = np.square(np.nan_to_num(every.coordinates - now)).sum(axis=1)
+    kept = np.isin(every.row_numbers, data["row"])
+    assert away[kept].mean() < 0.25 * away[~kept].mean()
+    assert away[kept].mean() < 0.5 * np.square(now - now.mean(axis=0)).sum(axis=1).mean()
+    assert set(data["label"]) == set(range(10))
 
 
 def test_directions_name_their_columns_and_the_classes_at_their_ends(tmp_path):

@@ -326,7 +326,7 @@ def _live_page(
 
 def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
     """Return where a run comes from, for the report."""
-    return {"source": source, "model file": model, "dead letters file": letters}
+    return {"source": "standard input" if source == "-" else source, "model file": model, "dead letters file": letters}
 
 
 def _title(source: str) -> str:

@@ -123,7 +123,7 @@ def report(
         raise UsageError(f"{model}: it was saved from Python and knows nothing of a source, so there is no report.")
     counters, source, course = state.counters, ", ".join(state.sources), state.course
     how = "merged" if course is None else "finished" if state.finished else "goes on"
-    provenance = {"source": source, "model file": model, "state": how}
+    provenance = {"source": "standard input" if source == "-" else source, "model file": model, "state": how}
     history = History() if course is None else course.history  # models that were merged have no course
     title = "standard input" if source == "-" else Path(model if len(state.sources) > 1 else source).name
     solved = learnt.freeze() if course is None and hasattr(learnt, "freeze") else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder_steps import HALF_LIVES
+from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
 from kampong.statistics.scatter import ClassScatter
 from kampong.streaming.history_outcomes import class_name
 
@@ -78,7 +78,9 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
     -------
     dict of str to JSON
         `curve` with `values`, `losses` and the value `chosen`, `heads` and `half_lives` with the loss of each; empty
-        where there was nothing to choose.
+        where there was nothing to choose. Of half-lives also `awake`, whether they compete now, by how much less a
+        loss must be (`lead`), after how many rows a loss counts half (`memory`), and the gain a row that keeps them
+        awake (`worth`).
     """
     found: dict[str, Any] = {"curve": None, "heads": {}, "half_lives": {}, "judges": 0}
     choice = None if predictor is None else predictor.choice
@@ -95,9 +97,10 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
     ladder = statistics.ladder if isinstance(statistics, DriftingScatter) else None
     if ladder is not None:
         lives = ["none" if math.isinf(life) else f"{life:g}" for life in HALF_LIVES]
-        losses = ladder.losses
-        found["half_lives"] = dict(zip(lives, losses[: len(lives)].tolist(), strict=True))
-        found["awake"] = ladder.awake
+        *losses, of_model = ladder.losses.tolist()
+        losses[-1] = min(losses[-1], of_model)  # all rows count by the better of their two predictors
+        found["half_lives"] = dict(zip(lives, losses, strict=True))
+        found["awake"], found["lead"], found["memory"], found["worth"] = ladder.awake, LEAD, MEMORY, WORTH
     return found
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FEWEST_POINTS = 5
 """The movement of a class is measured from at least so many recent points."""
 
+TURNED = 0.5
+"""A point is left out where the mean of its class lay so much of the spread of all means from where it lies now."""
+
 MOST_PAIRS = 1000
 """Confusions that the page gets: all of them up to 30 classes, which it shows as a matrix."""
 
@@ -103,7 +106,7 @@ def take(
             **_classes(table, order, _movements(history.offsets(), points, names)),
             **({} if weights is None else {"rows": [_number(weights[place]) for place in order]}),
         },
-        "points": _points(points, places),
+        "points": _points(points, places, _in_view(points, history.offsets(), predictor)),
         "confusions": {
             "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
             "left_out": sum(count for _, _, count in pairs[MOST_PAIRS:]) + forgotten,
@@ -189,15 +192,37 @@ def _movements(offsets: Float, points: Points, names: list[str]) -> Float:
     return moved
 
 
-def _points(points: Points, places: dict[str, int]) -> dict[str, Any]:
-    """Return the columns of the points; classes as their places in the table."""
-    used = int((~np.isnan(points.coordinates)).any(axis=0).sum())
+def _in_view(points: Points, offsets: Float, predictor: Predictor | None) -> np.ndarray:
+    """Tell which points lie where the present directions would put them, as far as their class means say.
+
+    A point less its offset is the mean of its class by the directions of its time. Where that lies further from the
+    mean of today than TURNED times the spread of all means, the directions have turned or stretched since.
+    """
+    kept = np.ones(len(points.labels), dtype=bool)
+    if predictor is None or not len(kept):
+        return kept
+    width = min(predictor.centres.shape[1], DIRECTIONS)
+    centres = np.asarray(predictor.centres[:, :width], dtype=np.float64)
+    spread = math.sqrt(float(np.square(centres - centres.mean(axis=0)).sum(axis=1).mean()))
+    places = {class_name(label): place for place, label in enumerate(predictor.classes.tolist())}
+    mine = np.array([places.get(name, -1) for name in points.labels], dtype=np.int64)
+    away = (points.coordinates - offsets)[:, :width] - centres[mine]
+    known = (mine >= 0) & ~np.isnan(away[:, 0])
+    far = np.sqrt(np.square(np.nan_to_num(away)).sum(axis=1)) > TURNED * spread
+    return ~(known & far)
+
+
+def _points(points: Points, places: dict[str, int], kept: np.ndarray) -> dict[str, Any]:
+    """Return the columns of the points that are kept; classes as their places in the table."""
+    used = int((~np.isnan(points.coordinates[kept])).any(axis=0).sum())
+    some = np.flatnonzero(kept).tolist()
     return {
-        "row": points.row_numbers.tolist(),
-        "label": [places.get(name, -1) for name in points.labels],
-        "predicted": [places.get(name, -1) for name in points.predicted],
-        "probability": listed(points.probability, 4),
-        "coordinates": [listed(points.coordinates[:, place], 5) for place in range(min(used, DIRECTIONS))],
+        "row": points.row_numbers[kept].tolist(),
+        "label": [places.get(points.labels[i], -1) for i in some],
+        "predicted": [places.get(points.predicted[i], -1) for i in some],
+        "probability": listed(points.probability[kept], 4),
+        "coordinates": [listed(points.coordinates[kept, place], 5) for place in range(min(used, DIRECTIONS))],
+        "turned": len(kept) - len(some),
     }
 
 

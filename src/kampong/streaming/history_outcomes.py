@@ -116,7 +116,10 @@ class Outcomes:
         codes = self.codes(labels)
         right = np.asarray(predicted[scored] == labels[scored], dtype=bool)
         given = predicted[scored]
-        said = self.codes(given.astype(labels.dtype) if len(given) and labels.dtype != object else given)
+        if len(given) and labels.dtype != object:
+            # Text without a width: a class that is longer than those of this batch must not be cut.
+            given = given.astype(labels.dtype.type if labels.dtype.kind in "US" else labels.dtype)
+        said = self.codes(given)
         true = codes[scored]
         n = len(self.names)
         for place, some in enumerate((codes, true, true[right], said)):

@@ -185,7 +185,7 @@ class Choices {
         inside ? [curve.chosen, losses[low] + part * (losses[next] - losses[low])] : null,
       )
     }
-    const compared = (title, losses, used, words) => {
+    const compared = (title, losses, used, words, why = "") => {
       const order = Object.entries(losses).sort((a, b) => a[1] - b[1])
       return order.length < 2
         ? []
@@ -197,12 +197,19 @@ class Choices {
               title,
               true,
             ),
+            ...(why ? [h("p", { class: "note" }, why)] : []),
           ]
     }
+    // The rule by which a half-life is chosen, so that a smaller loss that is not in use does not puzzle.
+    const rule =
+      choices.awake === false
+        ? `None is in use: together the half-lives lowered the loss by less than ${choices.worth} a row.`
+        : `Losses are summed; one counts half after ${whole(choices.memory)} rows. The half-life in use stays until the loss of ` +
+          `another is smaller by more than ${choices.lead}, so that chance changes nothing.`
     const last = log.at(-1),
       life = last ? String(last.half_life) : ""
     const spell = (one) => [
-      `after row ${whole(one.row)}`,
+      whole(one.row),
       figures(one.value),
       one.head.replaceAll("_", " "),
       one.half_life === null ? "–" : one.half_life === "none" ? "none" : whole(one.half_life),
@@ -214,6 +221,7 @@ class Choices {
         half_lives,
         life,
         "half-life in rows",
+        rule,
       ),
       ...(log.length
         ? [
@@ -222,7 +230,7 @@ class Choices {
               "div",
               { class: "scroll", tabindex: "0", role: "region", "aria-label": "Changes, scrollable" },
               plainTable(
-                ["", name, "head", "half-life"],
+                ["after row", name, "head", "half-life"],
                 [...log].reverse().map(spell),
                 choices.count > log.length ? `the latest ${log.length} of ${whole(choices.count)}` : "the latest first",
               ),

@@ -1,4 +1,6 @@
 // The map of the classes in two directions, and the one list of classes: search, toggle, errors only, axes, zoom.
+const NAMED = 20 // most classes that get an ellipse
+
 class ClassMap {
   constructor() {
     Object.assign(this, {
@@ -231,8 +233,10 @@ class ClassMap {
     const reason = nothing(data.totals) || (!n ? "No directions yet: they need rows of two classes." : "")
     this.empty.textContent =
       reason ||
-      "A sample of the latest rows, each where it lay when its batch was learnt. Names stand at the means of the points shown; " +
-        "ellipses hold about 86 % of a class that is Gaussian. An edge around a point marks a row that was predicted wrongly."
+      "A sample of the latest rows, each where it lay when its batch was learnt. " +
+        (n > 1 ? "Names stand at the means of the points shown" : "Each class is a strip") +
+        (n > 1 && data.classes.name.length <= NAMED ? "; ellipses hold about 86 % of a class that is Gaussian" : "") +
+        ". An edge around a point marks a row that was predicted wrongly."
     this.empty.className = reason ? "empty" : ""
     this.body.hidden = Boolean(reason)
     if (reason) return
@@ -352,7 +356,8 @@ class ClassMap {
     this.inside = inside
     const groups = new Map()
     for (const one of inside) groups.set(one.label, [...(groups.get(one.label) ?? []), one])
-    const r = inside.length > 1200 || width < 500 ? 3 : 3.6
+    // Marks grow smaller where many lie on little ground, so that colours and edges stay apart.
+    const r = Math.max(2, Math.min(3.6, Math.sqrt((0.04 * width * height) / Math.max(inside.length, 1))))
     for (const [label, members] of groups) {
       const slot = this.slots.get(classes.name[label]),
         colour = `fill:var(--c${slot % 10})`
@@ -363,7 +368,7 @@ class ClassMap {
           inner.append(
             s("path", {
               d: path,
-              class: wrong ? "mark wrong" : "mark",
+              class: (wrong ? "mark wrong" : "mark") + (r < 3.3 ? " small" : ""),
               style: colour,
               "data-shape": Math.floor(slot / 10) % SHAPES,
             }),
@@ -378,7 +383,7 @@ class ClassMap {
   drawNames(groups, { box, fx, fy, inner }) {
     const { classes } = this.data,
       taken = [],
-      few = groups.size <= 20,
+      few = groups.size <= NAMED,
       apart = groups.size > 30 ? 24 : 16
     const labels = s("g", null)
     for (const [label, members] of [...groups].sort((a, b) => b[1].length - a[1].length)) {
@@ -433,7 +438,8 @@ class ClassMap {
       )
     const words =
       `${whole(inside.length)} of ${whole(points.row.length)} points shown` +
-      (outside ? `; ${whole(outside)} lie outside this view` : "") +
+      (outside ? `; ${whole(outside)} ${outside === 1 ? "lies" : "lie"} outside this view` : "") +
+      (points.turned ? `; ${whole(points.turned)} older ones are left out, as the directions have turned since` : "") +
       "."
     this.count.textContent = words
     this.svg.setAttribute("aria-label", `Map of the classes: ${words} The table below has their means.`)
