@@ -209,7 +209,8 @@ def _in_view(points: Points, offsets: Float, predictor: Predictor | None) -> np.
     away = (points.coordinates - offsets)[:, :width] - centres[mine]
     known = (mine >= 0) & ~np.isnan(away[:, 0])
     far = np.sqrt(np.square(np.nan_to_num(away)).sum(axis=1)) > TURNED * spread
-    return ~(known & far)
+    kept[known & far] = False
+    return kept
 
 
 def _points(points: Points, places: dict[str, int], kept: np.ndarray) -> dict[str, Any]:
