@@ -140,6 +140,8 @@ def _answer(model):
 
 def plain(values):
     """Return any answer as a dense array."""
+    if sparse.issparse(values) and values.dtype == np.float16:  # which SciPy before 1.14 cannot write as a dense array
+        values = values.astype(np.float32)
     return np.asarray(values.toarray() if sparse.issparse(values) else values)
 
 

@@ -9,6 +9,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.utils import estimator_html_repr
 
@@ -43,6 +44,13 @@ class Shown:
 
     def _repr_html_inner(self) -> str:
         return self._html_repr()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return what Jupyter asks for; scikit-learn 1.6 would leave our page out."""
+        found = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            found["text/html"] = self._html_repr()
+        return found
 
 
 def _table(model: Any) -> str:

@@ -314,6 +314,7 @@ def shifted(mean: Float) -> StandardScaler:
 def _projection(mean: Float, directions: Float) -> PCA:
     result: Any = PCA(n_components=len(directions))
     result.mean_, result.components_ = mean, directions
+    result.explained_variance_ = np.ones(len(directions))  # scikit-learn 1.6 looks at its type
     result.n_components_, result.n_features_in_ = len(directions), len(mean)
     fitted: PCA = result
     return fitted
