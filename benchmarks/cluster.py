@@ -166,6 +166,7 @@ def speed(shrink: int) -> None:
         "dense scatter, 500 features": (FisherDiscriminant(ridge=0.1), dense_part, many, rows, 500),
         "sparse pass, 50,000 features": (InterClassScatter(), sparse_part, many, rows, 50_000),
     }
+    local = {}
     with clusters(1, 2) as (one, two):
         for title, (model, make, parts, rows, width) in cases.items():
             seconds: dict[str, list[float]] = {"local, one core": [], "one worker": [], "two workers": []}
@@ -180,12 +181,13 @@ def speed(shrink: int) -> None:
                     if turn:
                         seconds[name].append(time.perf_counter() - start)
             times = {name: median(values) for name, values in seconds.items()}
+            local[title] = times["local, one core"]
             print(f"\n{title}: {parts} parts of {rows:,} rows; each task makes its rows")
             for name, value in times.items():
                 print(f"    {name:<18} {value:7.2f} s")
             print(f"    two workers are {times['one worker'] / times['two workers']:.2f} × one worker (goal 1.7)")
         title, (model, make, parts, rows, width) = next(iter(cases.items()))
-        wanted = max(2, round(parts * WORK / max(times["local, one core"], 1))) if shrink == 1 else 2
+        wanted = max(2, round(parts * WORK / max(local[title], 1))) if shrink == 1 else 2
         took = []
         for client in (None, one):
             start = time.perf_counter()

@@ -126,7 +126,8 @@ class ClassScatter(ClassMeans):
         if _passes_bound(self._scatter, np.sqrt(diagonal), peaks):
             contents.refuse("scatter has entries past the roots of its diagonal, so it is no sum of squares")
         if 0 < self.n_features <= SMALL:
-            least = np.linalg.eigvalsh(self._scatter)[0]  # of its lower triangle, which is the one that counts
+            with one_blas_thread():  # a small problem, which two threads only make dearer
+                least = np.linalg.eigvalsh(self._scatter)[0]  # of its lower triangle, which is the one that counts
             if least < -ROUNDING * float(peaks @ peaks):
                 contents.refuse(f"scatter has the negative eigenvalue {least}, so it is no sum of squares")
 
