@@ -9,7 +9,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn import get_config
+from sklearn._config import get_config
 from sklearn.base import clone
 from sklearn.utils import estimator_html_repr
 
