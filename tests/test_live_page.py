@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -691,18 +692,21 @@ def test_publishing_is_rare_and_the_end_is_the_last_state(page):
 
 
 def test_a_slow_state_is_taken_less_often(page, monkeypatch):
+    clock = [100.0]
+
     def slow(*_, **__):
-        time.sleep(0.03)
+        clock[0] += 0.03
         return {}
 
     monkeypatch.setattr("kampong.report.live.take", slow)
+    monkeypatch.setattr("kampong.report.live.time", SimpleNamespace(monotonic=lambda: clock[0]))
     page.interval = 0.0
-    started, taken = time.monotonic(), 0
-    while time.monotonic() < started + 0.9:
-        before = page._current["number"]
+    start, numbers = page._current["number"], []
+    for clock[0] in (100.0, 100.1, 100.5, 101.02, 101.04, 101.05, 102.06, 102.08):
         page.publish(None, History(), {})
-        taken += page._current["number"] - before
-    assert taken == 1  # 0.03 s is 3 % of 1 s
+        numbers.append(page._current["number"] - start)
+    # 0.03 s is 3 % of 1 s, counted from the end of each
+    assert numbers == [1, 1, 1, 1, 2, 2, 2, 3]
 
 
 def state_of(port, seen=-1):
