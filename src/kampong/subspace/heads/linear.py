@@ -135,10 +135,11 @@ class WhiteHead(Head):
         return whitener, inside.means @ whitener, inside.counts / inside.counts.sum()
 
     def inconsistent(self) -> str:
-        """Say where priors are no shares."""
-        return (
-            "" if self.priors.min() >= 0 and np.count_nonzero(self.priors) >= 2 else "priors are no shares of classes"
-        )
+        """Say where priors are no shares, or class means so far out that no length can be computed."""
+        if self.priors.min() < 0 or np.count_nonzero(self.priors) < 2:
+            return "priors are no shares of classes"
+        with np.errstate(over="ignore"):
+            return "" if np.isfinite(np.square(self.centres).sum()) else "centres are too large to be squared"
 
     def _hidden(self, scores: Float) -> Float:
         """Return scores in which no class wins that was not seen."""
