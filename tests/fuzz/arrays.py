@@ -258,7 +258,10 @@ def attempt(seed):
         X = odd if meant is same else X
     mode = meant if isinstance(meant, str) else ""
     if mode:
-        meant = (lambda X: np.asarray(plain(odd)).astype(np.float64)) if mode is FINITE else same
+
+        def meant(_):
+            return np.asarray(plain(odd)).astype(np.float64)
+
     before = odd.copy() if isinstance(odd, np.ndarray) else None
     try:
         found = call(name, method, odd, y, form="dense")
