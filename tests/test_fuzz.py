@@ -53,6 +53,7 @@ def test_what_once_broke_something_breaks_nothing(path):
 
 
 def test_a_run_survives_signals_a_clock_set_back_and_a_source_that_changes(monkeypatch):
+    pytest.importorskip("typer", reason="the stream tool needs the `stream` extra")
     monkeypatch.setattr(faults, "ROWS", 2000)
     whole = faults.undisturbed()
     for name in ("SIGTERM", "SIGHUP", "clock set back, file times of 1970", "source replaced during the run"):
