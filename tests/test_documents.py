@@ -24,7 +24,6 @@ ROOMS = (
     "kampong.adapters.federated",
     "kampong.adapters.onnx",
     "kampong.adapters.river",
-    "kampong.adapters.scikit_learn",
     "kampong.adapters.spark",
 )
 

@@ -18,7 +18,6 @@ from kampong import (
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
-from kampong.adapters.scikit_learn import export
 from linear_models import quiet
 from problems import problem
 from reference_linear import largest_angle
@@ -136,14 +135,12 @@ def test_a_share_of_zero_is_never_predicted(tmp_path):
 def test_an_exported_model_has_them_too():
     X, y = uneven(load_wine)
     model = FisherDiscriminant(ridge=0.1, head="gaussian", priors="uniform").fit(X, y)
-    plain = export(model)
-    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-8)
+    np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-12)
     bent = FisherDiscriminant(head="gaussian", priors="uniform").fit(X, y)
     if bent.freeze().head.tail:
         with pytest.raises(AttributeError, match="calibrated probabilities are moved, which is not linear"):
             _ = bent.coef_
-        with pytest.raises(TypeError, match="observed priors"):
-            export(bent)
+    np.testing.assert_allclose(bent.to_sklearn().predict_proba(X), bent.predict_proba(X), atol=1e-12)
 
 
 @pytest.mark.parametrize(

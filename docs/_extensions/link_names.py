@@ -21,7 +21,6 @@ ROOMS = (
     "kampong.adapters.federated",
     "kampong.adapters.onnx",
     "kampong.adapters.river",
-    "kampong.adapters.scikit_learn",
     "kampong.adapters.spark",
 )
 
