@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from kampong import (
     FisherDiscriminant,
     InterClassScatter,
+    KernelFisherDiscriminant,
     KernelMarginSubspace,
     MarginSubspace,
     MaximumMarginCriterion,
@@ -125,6 +126,31 @@ def test_a_mixture_by_name_is_the_mixture_that_was_compared(model):
     assert named.choice_.heads["mixture"] == pytest.approx(chosen.choice_.heads["mixture"], rel=1e-6)
     if chosen.head_ == "mixture":
         np.testing.assert_allclose(named.predict_proba(T), chosen.predict_proba(T), atol=1e-6)
+
+
+@quiet
+@pytest.mark.parametrize(
+    "model",
+    [
+        FisherDiscriminant(ridge=0.1),
+        MarginSubspace(epsilon=0.1),
+        InterClassScatter(),
+        KernelFisherDiscriminant(landmarks=50, gamma=0.02, ridge=1.0),
+        KernelMarginSubspace(landmarks=50, gamma=0.02, epsilon=0.1),
+    ],
+)
+def test_a_mixture_is_weighed_where_the_parameter_is_given_too(model, tmp_path):
+    X, y, T, t = halves()
+    best = clone(model).set_params(head="best").fit(X, y)
+    for named in (
+        clone(model).set_params(head="mixture").fit(X, y),
+        clone(model).set_params(head="mixture").partial_fit(X, y),
+    ):
+        assert named.head_ == "mixture"
+        assert np.count_nonzero(named.freeze().head.weights) > 1
+        assert log_loss(named, T, t) < 1.02 * log_loss(best, T, t)
+        named.save(tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(T), named.predict_proba(T))
 
 
 @quiet

@@ -32,7 +32,7 @@ from kampong.subspace.base import DiscriminantSubspace, check_priors
 from kampong.subspace.choice import Choice
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
-from kampong.subspace.predictor import BEST, TRAINED, TRIED, Predictor, Recipe, RowsInHand, make_predictor
+from kampong.subspace.predictor import BEST, TRAINED, TRIED, WEIGHED, Predictor, Recipe, RowsInHand, make_predictor
 from kampong.subspace.solvers import classes_seen
 from kampong.subspace.unlearning import LANDMARKS
 
@@ -389,7 +389,7 @@ class KernelSubspace(DiscriminantSubspace):
         """Return what is asked for; landmarks have no order, so signs follow from the class means."""
         head = "auto" if self.head == BEST else self.head
         recipe = replace(super()._recipe(), signs_by_means=True, head=head)
-        if self.head != BEST and (not self._tries or head not in ("auto", *TRIED, *TRAINED)):
+        if self.head not in WEIGHED and (not self._tries or head not in ("auto", *TRIED, *TRAINED)):
             return recipe
         return replace(recipe, trial=self._trial, choice=self._width)
 

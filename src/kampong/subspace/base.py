@@ -38,7 +38,7 @@ from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.notebook import Shown
 from kampong.subspace.plain import Exporting
-from kampong.subspace.predictor import BEST, Predictor, Recipe, RowsInHand, make_predictor, reason_of
+from kampong.subspace.predictor import BEST, WEIGHED, Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.prototypes import Prototyping
 from kampong.subspace.rounds import learn_in_rounds
 from kampong.subspace.solvers import SOLVERS, classes_seen, solve, solver_for, worth_of
@@ -541,7 +541,7 @@ class DiscriminantSubspace(
 
     def _wants_sample(self) -> bool:
         """Tell whether the head is chosen, or trained, with a sample of rows."""
-        return bool(self.head == BEST or (self.head in HEADS and HEADS[self.head].needs_sample))
+        return bool(self.head in WEIGHED or (self.head in HEADS and HEADS[self.head].needs_sample))
 
     def _wanted(self) -> int | None:
         """Return the number of directions asked for, None for as many as raise the criterion."""

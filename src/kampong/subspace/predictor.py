@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     Trial = Callable[[Inside, Float], HeadTrial | LabelTrial]
 
 BEST = "best"
-"""The head that errs least on rows held back, also where the parameter of the criterion is given."""
+WEIGHED = (BEST, "mixture")
+"""The head that errs least on rows held back, and all that such rows make where the parameter is given too."""
 
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
 TRAINED = ("quadratic", "logistic")
@@ -389,7 +390,7 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
     Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
     """
     given = recipe.value
-    if given is not None and recipe.head != BEST:
+    if given is not None and recipe.head not in WEIGHED:
         return None, None, None
     tries = recipe.head in ("auto", BEST, *TRIED, *TRAINED)
     left_out = _left_out(recipe, statistics) if tries else None
@@ -421,7 +422,7 @@ def _shift(priors: Float, statistics: ClassMeans) -> Float:
 def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
     """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
     if recipe.value is not None:
-        return keep.choice if recipe.head == BEST else None, None, None
+        return keep.choice if recipe.head in WEIGHED else None, None, None
     wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
     return keep.choice, resolvent.build(statistics) if wide else None, None
 
