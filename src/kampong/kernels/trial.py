@@ -75,7 +75,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         """Return what the mixture of heads costs."""
         judged = self.judged(self.judges)
         scores, _ = self.members(self.parts(1.0, self.judges), self.judges)
-        weights, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
+        weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
         return badness(np.tensordot(weights, scores, 1), judged)
 
 

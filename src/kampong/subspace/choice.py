@@ -211,7 +211,7 @@ def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, w
     """Return what a mixture of heads costs along the directions of a candidate."""
     judged = Judged(truth, weights)
     scores, _ = scores_of([judge.parts(candidate) for judge in judges if len(judge.points)], judged)
-    mixed, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
+    mixed, _ = fit_weights(scores, judged, START, signed=PRIOR)
     return badness(np.tensordot(mixed, scores, 1), judged)
 
 

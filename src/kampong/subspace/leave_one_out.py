@@ -151,7 +151,7 @@ class LeaveOneOut:
         judged, curve = self.judged(few), []
         for decade in DECADES:
             scores, _ = self.members(self.parts(self.usual * 10.0**decade, few), few)
-            weights, _ = fit_weights(scores, judged, START, signed=PRIOR, gain=1e-9)
+            weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
             curve.append(badness(np.tensordot(weights, scores, 1), judged))
         values = np.array(curve)
         best = least_point(DECADES, values + PULL * DECADES**2)

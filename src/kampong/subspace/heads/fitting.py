@@ -12,6 +12,8 @@ import numpy as np
 from scipy import special
 from scipy.interpolate import CubicSpline
 
+from kampong._runtime.compute import run, split
+
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer
 
@@ -28,6 +30,12 @@ STEEPEST = 1.6
 """The most that the tail may weigh beside the temperature, so that the most probable class stays the most probable."""
 
 TINY = np.finfo(float).tiny
+
+COARSE = 256
+"""Rows on which weights are sought first, where there are many more."""
+
+BLOCK, MANY = 2**17, 8
+"""Numbers in a block of rows, and how many blocks are worth more than one thread."""
 
 
 class Judged(NamedTuple):
@@ -51,7 +59,7 @@ def least_point(nodes: Float, values: Float) -> float:
 
 
 def fit_weights(
-    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = 1e-13
+    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = 1e-9
 ) -> tuple[Float, float]:
     """Fit probabilities softmax(Σ_a b_a scores_a) with b ≥ 0, by the least log-loss; convex, so there is one answer.
 
@@ -69,7 +77,7 @@ def fit_weights(
     signed : int, optional
         A score whose weight may be negative: the prior of the classes.
     gain : float
-        Newton's method ends where a step gains less.
+        Newton's method ends with a step that gains less.
 
     Returns
     -------
@@ -78,77 +86,126 @@ def fit_weights(
     loss : float
         The mean log-loss.
     """
-    free = np.ones(len(scores), dtype=bool)
-    weights, loss = np.zeros(len(scores)), float(np.log(scores.shape[2]))
+    problem, free = _Weighing(scores, judged), np.ones(len(scores), dtype=bool)
+    none: tuple[Float, float] = np.zeros(len(scores)), float(np.log(scores.shape[2]))
+    (weights, loss), near = none, None
     for _ in range(2 * len(scores)):
-        kept = np.flatnonzero(free)
-        prior = int(np.flatnonzero(kept == signed)[0]) if signed is not None and free[signed] else None
-        part, loss, slopes = _newton(scores[kept], judged, start[kept], prior, gain, scores[~free])
-        weights = np.zeros(len(scores))
-        weights[kept] = part
+        weights, loss = problem.solve(np.flatnonzero(free), start, signed, gain, near)
         low = weights < 0
         if signed is not None:
             low[signed] = False
+        near = np.where(low, 0.0, weights)
         if low.any():
             free[int(np.argmin(np.where(low, weights, 0.0)))] = False
             if not free.any():
-                return np.zeros(len(scores)), float(np.log(scores.shape[2]))
+                return none
             continue
-        if _ < len(scores) and len(slopes) and slopes.min() < -1e-6:
-            free[np.flatnonzero(~free)[int(np.argmin(slopes))]] = True
-            continue
+        out = np.flatnonzero(~free)
+        if _ < len(scores) and len(out):
+            slopes = problem.slopes(weights)[out]
+            if slopes.min() < -1e-6:
+                free[out[int(np.argmin(slopes))]] = True
+                continue
         return weights, loss
     return np.where(low, 0.0, weights), loss
 
 
-def _newton(
-    scores: Float, judged: Judged, start: Float, prior: int | None, gain: float, others: Float
-) -> tuple[Float, float, Float]:
-    """Fit weights without bounds; return them, the log-loss, and the slopes of the scores that are left out."""
-    n, K = scores.shape[1:]
-    total = judged.weights.sum()
-    w, rows = judged.weights / total, np.arange(n)
-    own = scores[:, rows, judged.codes].T
-    size = np.sqrt(np.array([w @ np.var(one, axis=1) for one in scores])) + 1e-9
-    # From flat scores Newton's method always finds its way; from saturated ones it may not.
-    start = start * min(1.0, 2.0 / (np.abs(start) @ size + 1e-9))
-    precision = (size / SPREAD) ** 2 / total
-    if prior is not None:
-        precision[prior] = 10.0 / total  # near-equal classes would let the weight of their prior run away
-    flat = scores.reshape(len(scores), -1)
+class _Weighing:
+    """The mean log-loss of weighed scores, its slope and its bend.
 
-    def value(b: Float) -> tuple[float, float, Float]:
-        mixed = (b @ flat).reshape(n, K)
-        top = mixed.max(axis=1)
-        mixed -= top[:, None]
-        np.exp(mixed, out=mixed)
-        mass = mixed.sum(axis=1)
-        loss = float(w @ (np.log(mass) + top - own @ b))
-        mixed /= mass[:, None]
-        return loss, loss + 0.5 * float(precision @ (b - start) ** 2), mixed
+    Rows lie in blocks that fit the cache, classes before rows, so that sums over classes run along rows.
+    """
 
-    b = start
-    loss, goal, chances = value(b)
-    for _ in range(40):
-        mean = np.stack([np.einsum("nk,nk->n", chances, one) for one in scores], axis=1)
-        gradient = w @ (mean - own) + precision * (b - start)
-        scaled = flat * np.sqrt(chances * w[:, None]).ravel()
-        hessian = scaled @ scaled.T - (mean * w[:, None]).T @ mean
-        hessian.flat[:: len(b) + 1] += precision + 1e-14 * np.trace(hessian)
-        step = -np.linalg.solve(hessian, gradient)
-        slope = float(gradient @ step)
-        if -slope < gain:
-            break
-        length = 1.0
-        new = value(b + step)
-        while new[1] > goal + 1e-4 * length * slope + 1e-15 and length > 1e-6:
-            length /= 2
-            new = value(b + length * step)
-        b = b + length * step
-        loss, goal, chances = new
-    slopes = [w @ (np.einsum("nk,nk->n", chances, one) - one[rows, judged.codes]) for one in others]
-    sizes = [np.sqrt(w @ np.var(one, axis=1)) + 1e-9 for one in others]
-    return b, loss, np.array(slopes) / np.array(sizes) if len(others) else np.zeros(0)
+    def __init__(self, scores: Float, judged: Judged) -> None:
+        A, n, K = scores.shape
+        self.total = float(judged.weights.sum())
+        self.weights = judged.weights / self.total
+        self.own = np.take_along_axis(scores, judged.codes[None, :, None], axis=2)[:, :, 0]
+        self.parts = split(n, max(1, round(A * n * K / BLOCK)))
+        self.blocks: list[Float] = [np.ascontiguousarray(scores[:, a:b].transpose(0, 2, 1)) for a, b in self.parts]
+        spread = np.concatenate([block.var(axis=1) for block in self.blocks], axis=1)
+        self.sizes: Float = np.sqrt(spread @ self.weights) + 1e-9
+        few, self.coarse = slice(None, None, max(1, n // COARSE)), None
+        if n >= 4 * COARSE and judged.weights[few].sum() > 0:
+            self.coarse = _Weighing(scores[:, few], Judged(judged.codes[few], judged.weights[few]))
+
+    def solve(
+        self, kept: Integer, start: Float, signed: int | None, gain: float, near: Float | None
+    ) -> tuple[Float, float]:
+        """Fit the weights of some scores without bounds; return all weights, and the log-loss."""
+        size, place = self.sizes[kept], start[kept]
+        # From flat scores Newton's method always finds its way; from saturated ones it may not.
+        centre = place * min(1.0, 2.0 / (float(np.abs(place) @ size) + 1e-9))
+        precision = (size / SPREAD) ** 2 / self.total
+        precision[kept == signed] = 10.0 / self.total  # near-equal classes would let the weight of a prior run away
+        b = centre if near is None else near[kept]
+        if self.coarse is not None and near is None:
+            # few of the rows show the way; where it ends is a matter of all of them
+            b, _ = self.coarse._descend(b, kept, centre, precision, 1e-5)
+        b, loss = self._descend(b, kept, centre, precision, gain)
+        weights = np.zeros(len(self.sizes))
+        weights[kept] = b
+        return weights, loss
+
+    def slopes(self, weights: Float) -> Float:
+        """Return the slope of the log-loss along each score, in units of their sizes."""
+        _, slope, _ = self._at(weights, np.arange(len(weights)))
+        return slope / self.sizes
+
+    def _descend(self, b: Float, kept: Integer, centre: Float, precision: Float, gain: float) -> tuple[Float, float]:
+        """Go down by Newton's method with halved steps; return weights and the log-loss."""
+
+        def at(b: Float) -> tuple[float, float, Float, Float]:
+            loss, slope, bend = self._at(b, kept)
+            away = precision * (b - centre)
+            bend.flat[:: len(b) + 1] += precision + 1e-14 * np.trace(bend)
+            return loss, loss + 0.5 * float(away @ (b - centre)), slope + away, bend
+
+        loss, goal, gradient, hessian = at(b)
+        for _ in range(40):
+            step = -np.linalg.solve(hessian, gradient)
+            slope = float(gradient @ step)
+            if -slope < gain:  # the last step is exact to the square of this
+                b, away = b + step, b + step - centre
+                return b, goal + slope / 2 - 0.5 * float(precision @ away**2)
+            length, new = 1.0, at(b + step)
+            while new[1] > goal + 1e-4 * length * slope + 1e-15 and length > 1e-6:
+                length /= 2
+                new = at(b + length * step)
+            b = b + length * step
+            loss, goal, gradient, hessian = new
+        return b, loss
+
+    def _at(self, b: Float, kept: Integer) -> tuple[float, Float, Float]:
+        """Return the log-loss of the weights of some scores, its slope and its bend."""
+        A, found = len(b), [np.empty(0)] * len(self.parts)
+
+        def work(number: int, start: int, stop: int) -> None:
+            block = self.blocks[number]
+            block = block if len(block) == A else block[kept]
+            w, flat = self.weights[start:stop], block.reshape(A, -1)
+            chances = (b @ flat).reshape(block.shape[1:])
+            top = chances.max(axis=0)
+            chances -= top
+            np.exp(chances, out=chances)
+            mass = chances.sum(axis=0)
+            own = self.own[kept, start:stop]
+            loss = w @ (np.log(mass) + top - b @ own)
+            chances /= mass
+            weighed = block * chances
+            mean = weighed.sum(axis=1)
+            weighed *= w
+            bend = weighed.reshape(A, -1) @ flat.T - (mean * w) @ mean.T
+            found[number] = np.concatenate([[loss], (mean - own) @ w, ((bend + bend.T) / 2).ravel()])
+
+        tasks = [(number, *part) for number, part in enumerate(self.parts)]
+        if len(tasks) >= MANY:
+            run(work, tasks)
+        else:
+            for task in tasks:
+                work(*task)
+        sums = np.sum(found, axis=0)
+        return float(sums[0]), sums[1 : A + 1], sums[A + 1 :].reshape(A, A)
 
 
 def log_softplus(values: Float) -> Float:
@@ -176,7 +233,8 @@ def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
         return 1.0, 0.0
     logs = np.maximum(special.log_softmax(scores, axis=1), -700.0)
     roots = np.sqrt(-logs)
-    (b, c), _, _ = _newton(np.stack([logs, roots]), judged, np.array([1.0, 0.0]), None, 1e-13, np.empty((0, 0, 0)))
+    problem = _Weighing(np.stack([logs, roots]), judged)
+    (b, c), _ = problem.solve(np.arange(2), np.array([1.0, 0.0]), None, 1e-9, None)
     if b < 0.0 and c < 0.0:
         (one,), _ = fit_weights(-roots[None], judged, np.array([1.0]))
         b, c = 0.0, -one

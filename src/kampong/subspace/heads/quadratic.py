@@ -155,7 +155,7 @@ class ClassShapes:
         """Return the shrinkage of least log-loss on rows of the sample left out one by one."""
         scores = self.left_out(points, judged, gone, SHRINKAGES, log_priors)
         losses = [
-            fit_weights(np.ascontiguousarray(scores[None, :, :, place]), judged, np.array([0.5]), gain=1e-8)[1]
+            fit_weights(np.ascontiguousarray(scores[None, :, :, place]), judged, np.array([0.5]))[1]
             for place in range(len(SHRINKAGES))
         ]
         return float(10.0 ** least_point(np.log10(SHRINKAGES), np.array(losses)))
