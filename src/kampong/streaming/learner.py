@@ -15,6 +15,7 @@ from kampong.checkpoint import held, pack, write
 from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.expert import Expert, asked, wants_expert
 from kampong.streaming.history import History, candidates
 from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.outputs import Output, format_of
@@ -268,6 +269,7 @@ class _Learner:
         self.lengths: dict[str, int] = {}
         self.known: set[Any] = set(known_classes(model) or ())
         self.observed: dict[str, Any] = {}
+        self.expert: Expert | None = None
         self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
@@ -337,30 +339,61 @@ class _Learner:
             return len(labels)  # such a model learns a batch at a time
         if not self.run.counters.rows:  # landmarks are placed with the first rows
             return len(labels) if hasattr(self.run.model, "landmarks") else 1
-        schedule = Schedule.of(self.run.model)
-        return schedule.piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        return self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+
+    def _schedule(self) -> Schedule:
+        """Return when the predictor is renewed."""
+        return Schedule.of(self.run.model, rare=self.expert is not None and self.expert.leads)
 
     def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         run = self.run
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        said = answer(run.model, run.predictor, X, shown) if run.counters.rows else Answers()
+        if not run.counters.rows and wants_expert(run.model, X):
+            self.expert = Expert(X.shape[1])
+        said = self._ask(X, shown) if run.counters.rows else Answers()
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             labels = self._learn(X, y, declared, said.labels)
         if labels is not None and labels is not said.labels:
             said = said._replace(labels=labels, chances=chances_of(run.model))
+        if self.expert is not None:
+            said = self._ask_expert(self.expert, X, y, shown, said)
         if said.labels is not None:
             run.counters.scored += len(y)
             run.counters.correct += int(np.count_nonzero(said.labels == y))
         run.counters.rows += len(y)
         if hasattr(run.model, "freeze"):
             before = run.predictor
-            run.predictor = renewed(run.model, before, Schedule.of(run.model), run.counters.rows)
+            run.predictor = renewed(run.model, before, self._schedule(), run.counters.rows)
             if run.predictor is not before:
                 self._note_choices()
         return said
+
+    def _ask(self, X: Rows, shown: np.ndarray) -> Answers:
+        """Return what the model says of rows; where an expert predicts, of those on which both are compared."""
+        run = self.run
+        if self.expert is None or not self.expert.leads:
+            return answer(run.model, run.predictor, X, shown)
+        if run.predictor is None:
+            return Answers()
+        points = run.predictor.points(X) if self.out_path else None
+        return Answers(points, run.predictor.answers(X[asked(shown)])[1])
+
+    def _ask_expert(self, expert: Expert, X: Any, y: np.ndarray, shown: np.ndarray, said: Answers) -> Answers:
+        """Have the expert predict and learn rows, compare it with the subspace, and return what the leader said."""
+        if not expert.has_room(X.shape[1], len(self.known)):
+            self.expert = None
+            return said if not expert.leads else answer(self.run.model, self.run.predictor, X, shown)
+        leads, mine = expert.leads, expert.take(X, y)
+        if said.labels is not None:
+            some = asked(shown)
+            theirs = said.labels if leads else said.labels[some]
+            expert.judge(mine.labels[some] == y[some], theirs == y[some])
+        if not leads:
+            return said
+        return Answers(said.points, mine.labels, mine.chances) if mine.known > 1 else Answers(said.points)
 
     def _note_choices(self) -> None:
         """Tell the history what is in use now."""
@@ -383,6 +416,8 @@ class _Learner:
             run.model._move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
             if run.predictor is not None:
                 run.predictor = run.predictor.widened(self.run.memory.width)
+            if self.expert is not None:
+                self.expert.widen(self.run.memory.width)
         return batch
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None) -> np.ndarray | None:
@@ -503,7 +538,9 @@ class _Learner:
         run = self.run
         assert run.schema is not None
         assert self.run.memory is not None
-        course = Course(self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor)
+        course = Course(
+            self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor, self.expert
+        )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
     def _resume(self) -> None:
@@ -520,6 +557,7 @@ class _Learner:
         run.place, run.history, self.lengths = course.place, course.history, course.lengths
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
+        self.expert = course.expert
         self.known = set(known_classes(run.model) or ())
 
     def _check_same(self, model: Mapping[str, Any], options: Options) -> None:

@@ -168,7 +168,7 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
     Predictor or None
         None while fewer than two classes are known. Between two choices parameter and head are kept.
     """
-    due = rows % schedule.interval(rows) == 0 or schedule.chooses(rows)
+    due = schedule.renews(rows)
     if not due and (predictor is None or schedule.least == 1):
         due = predictor is None or len(model.classes_) > len(predictor.classes)
     if not due:

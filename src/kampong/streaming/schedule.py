@@ -47,6 +47,8 @@ class Schedule:
         How many renewals come while the rows double once there are `early` rows; 0 for as many as before.
     early : int
         See `late`.
+    rare : bool
+        Whether something else predicts: then renewals come only when the rows have grown fourfold.
     """
 
     least: int
@@ -55,10 +57,11 @@ class Schedule:
     growth: int
     late: int = 0
     early: int = EARLY
+    rare: bool = False
 
     @classmethod
-    def of(cls, model: Any) -> Schedule:
-        """Return the schedule of a model that has learnt a row."""
+    def of(cls, model: Any, *, rare: bool = False) -> Schedule:
+        """Return the schedule of a model that has learnt a row; `rare` where something else predicts."""
         width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
         width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
         early = EARLY
@@ -69,13 +72,14 @@ class Schedule:
             classes = power_of_two(max(len(model.classes_), 2))
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
+            growth = max(growth, 4) if rare else growth
         elif width > NARROW:
             least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
         else:
             least, parts, growth, late, early = 1, 32, 2, 8, FULL
         half_life = getattr(model, "half_life", None)
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        return cls(least, parts, most and max(most, least), growth, late, early)
+        return cls(least, parts, most and max(most, least), growth, late, early, rare)
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""
@@ -85,8 +89,16 @@ class Schedule:
 
     def next_after(self, rows: int) -> int:
         """Return the next row number at which the predictor is renewed."""
+        if self.rare:
+            return max(FIRST, 1 << 2 * ((rows.bit_length() + 1) // 2))
         pace = self.interval(rows)
         return (rows // pace + 1) * pace
+
+    def renews(self, rows: int) -> bool:
+        """Tell whether the predictor is renewed at this row number."""
+        if self.rare:
+            return rows >= FIRST and self.next_after(rows - 1) == rows
+        return rows % self.interval(rows) == 0 or self.chooses(rows)
 
     def chooses(self, rows: int) -> bool:
         """Tell whether parameter and head are chosen anew at this row number."""

@@ -17,6 +17,7 @@ from kampong.checkpoint.file import decode
 from kampong.checkpoint.models import advice
 from kampong.models import unpack
 from kampong.streaming import formats
+from kampong.streaming.expert import Expert
 from kampong.streaming.history import History
 from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.schema import Layout, Schema, as_labels, is_whole
@@ -155,6 +156,8 @@ class Course:
         The course of the stream.
     predictor : Predictor or None
         What predicted the last batch, where the model can be frozen; it may be older than the model.
+    expert : Expert or None
+        What predicts beside it, where the stream is wide.
     """
 
     source: str
@@ -163,11 +166,13 @@ class Course:
     lengths: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, 0))
     history: History = field(default_factory=History)
     predictor: Predictor | None = None
+    expert: Expert | None = None
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
         place = {} if self.place is None else {"place": self.place}
         predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
+        expert = {} if self.expert is None else {"expert": self.expert.to_state()}
         return {
             "source": self.source,
             "options": self.options.to_state(),
@@ -175,6 +180,7 @@ class Course:
             "history": self.history.to_state(),
             **place,
             **predictor,
+            **expert,
         }
 
     @classmethod
@@ -338,10 +344,13 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     mine = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
+    expert = contents.part("expert") if "expert" in contents else None
     state = StreamState.from_state(contents, grows=can_widen(model))
     _check_model(contents, model, state)
     if predictor is not None:
         _take_predictor(predictor, model, state)
+    if expert is not None:
+        _take_expert(expert, model, state)
     return state
 
 
@@ -355,6 +364,16 @@ def _take_predictor(contents: Contents, model: Any, state: StreamState) -> None:
     contents.require(known, "it knows classes that the model does not")
     rows = state.counters.rows
     contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
+
+
+def _take_expert(contents: Contents, model: Any, state: StreamState) -> None:
+    """Give the stream what predicts beside its model, if it belongs to the model and to the rows so far."""
+    able = state.course is not None and state.counters.rows > 0 and hasattr(model, "freeze")
+    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    assert state.course is not None
+    expert = state.course.expert = Expert.from_state(contents, model.n_features_in_)
+    known = set(expert.labels) <= set(model.classes_.tolist())
+    contents.require(known, "it knows classes that the model does not")
 
 
 def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, Any] | None:
