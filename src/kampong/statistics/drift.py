@@ -143,4 +143,9 @@ class DriftingScatter(SampledScatter):
             return
         members = reading.members
         rows = X if isinstance(X, np.ndarray) else X.toarray()
-        self.ladder.update(rows[members.rows], members.codes, members.weights, n_classes)
+        rows = rows if len(members.rows) == len(rows) else rows[members.rows]
+        if self.ladder.rests(len(rows)):
+            counts, means = self._counts[:n_classes], self._means[:n_classes]
+            self.ladder.rest(rows, members.codes, members.weights, counts, means, self._scatter)
+        else:
+            self.ladder.update(rows, members.codes, members.weights, n_classes)

@@ -3,10 +3,11 @@
 Every rung keeps counts, means and within-class scatter of the classes. Before a row is learnt each rung says how
 probable its class is (linear Gaussian classes, the covariance pulled towards the variances of the columns by a few
 rows, so units do not matter). The losses, themselves forgotten after some rows, weigh the rungs: the weights change
-smoothly, so no last bit decides. Everything goes row by row: batches do not matter.
+smoothly, so no last bit decides. While the ladder is awake everything goes row by row: batches do not matter.
 
 Where forgetting does not help, the ladder sleeps, twice as long each time, so that a stream without drift pays little.
-It wakes before its time where the predictor of all rows becomes clearly worse.
+It wakes before its time where the predictor of all rows becomes clearly worse. Asleep it learns nothing by itself: the
+rung of all rows is a copy of the statistics of all rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong.statistics.ladder_steps import (
+    AHEAD,
+    AWAKE,
     BEST,
     CHOSEN,
     CLOCK,
@@ -35,6 +38,8 @@ from kampong.statistics.ladder_steps import (
     column_variances,
     decays,
     intervals,
+    learn_ahead,
+    look,
     solve_all,
     waking,
     watch,
@@ -97,6 +102,55 @@ class Ladder:
         """Tell whether the ladder sleeps while so many rows are learnt, CYCLE at the most."""
         clock = self._rungs.clock
         return not self.awake and rows <= min(clock[NEXT] - clock[ROWS], CYCLE)
+
+    @property
+    def turn(self) -> int:
+        """After how many rows the ladder may fall asleep, or begins a cycle: pieces of rows should end there."""
+        clock = self._rungs.clock
+        rows, begun = int(clock[ROWS]), int(clock[START])
+        if rows == clock[NEXT]:
+            return AWAKE
+        tries = self.awake and begun >= CYCLE and rows < begun + AWAKE
+        return (begun + AWAKE if tries else int(clock[NEXT])) - rows
+
+    def rests(self, rows: int) -> bool:
+        """Tell whether the ladder sleeps through the next so many rows, and was told what to say of them."""
+        return self.told is not None and self.sleeps_through(rows)
+
+    def rest(self, X: Float, codes: Integer, weights: Float, counts: Float, means: Float, scatter: Float) -> None:
+        """Sleep through rows: the rung of all rows takes the statistics of all rows, which have learnt them already.
+
+        Parameters
+        ----------
+        X : array of shape (rows, n_features)
+            The rows, for the rungs that must learn before the ladder wakes.
+        codes : array of int of shape (rows,)
+            The numbers of their classes.
+        weights : array of shape (rows,)
+            Their weights.
+        counts, means, scatter : arrays of shape (K,), (K, d) and (d, d)
+            The statistics of all rows, these included; of the scatter the lower triangle counts.
+        """
+        assert self.told is not None
+        self.grow(len(counts))
+        rungs, clock = self._rungs, self._rungs.clock
+        self.said, self.chances = self.told, np.full(len(codes), np.nan)
+        wrong = (self.told >= 0) & (self.told != codes)
+        self.told = None
+        start, planned = int(clock[ROWS]), clock[NEXT]
+        stop = start + len(codes)
+        for cut in (*range(-(-start // CYCLE) * CYCLE, stop, CYCLE), stop):
+            clock[MISSED] += np.count_nonzero(wrong[int(clock[ROWS]) - start : cut - start])
+            clock[ROWS] = cut
+            if 0 < cut < stop:
+                look(rungs)
+        if clock[NEXT] < planned:  # it is to wake before its time, and rungs must learn before
+            clock[NEXT] = max(clock[NEXT], stop + AHEAD)
+        learn_ahead(rungs, np.ascontiguousarray(X, dtype=np.float64), codes, weights, decays(), waking())
+        clock[WEIGHT] += weights.sum()
+        rungs.counts[-1], rungs.means[-1], rungs.within[-1] = counts, means, np.tril(scatter)
+        rungs.column_mean[:] = counts / counts.sum() @ means
+        rungs.column_squares[:] = np.diagonal(scatter) + counts @ np.square(means - rungs.column_mean)
 
     def update(self, X: Float, codes: Integer, weights: Float, n_classes: int) -> None:
         """Predict and then learn row after row.

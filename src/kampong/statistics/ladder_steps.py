@@ -301,7 +301,7 @@ def _sleep(rungs: Rungs) -> None:
 
 
 @compiled
-def _look(rungs: Rungs) -> None:
+def look(rungs: Rungs) -> None:
     """After each CYCLE rows, see whether the predictor of all rows has become worse while the ladder slept."""
     clock = rungs.clock
     missed, best = clock[MISSED], clock[BEST]
@@ -357,6 +357,19 @@ def _guess(given: Float, told: int) -> tuple[int, float]:
 
 
 @compiled
+def learn_ahead(rungs: Rungs, X: Float, codes: Integer, weights: Float, fading: Float, ahead: Integer) -> None:
+    """Let rungs that must learn before the ladder wakes learn their part of the rows it has just slept through."""
+    clock, offset = rungs.clock, np.empty(X.shape[1])
+    for rung in range(len(fading) - 1):
+        for i in range(len(X)):
+            left = int(clock[NEXT]) - int(clock[ROWS]) + len(X) - i
+            if left <= ahead[rung]:
+                if left == ahead[rung]:
+                    _forget(rungs, rung)
+                _learn(rungs, rung, X[i], codes[i], weights[i], fading[rung], offset)
+
+
+@compiled
 def watch(
     rungs: Rungs,
     X: Float,
@@ -381,7 +394,7 @@ def watch(
     for i in range(len(X)):
         rows = int(clock[ROWS])
         if rows > 0 and rows % CYCLE == 0:
-            _look(rungs)
+            look(rungs)
         if rows == clock[NEXT]:
             _begin(rungs, ahead)
         awake, left = clock[IS_AWAKE] == 1.0, int(clock[NEXT]) - rows

@@ -35,8 +35,8 @@ BUDGET = 64 * 2**20
 ROW_BYTES = 96
 """Bytes of a row beside its entries and labels: seven numbers kept, and the space to sort them."""
 
-PENDING_SHARE = 1 / 16
-"""The share of the budget for rows that wait until the sample is next cut to size."""
+PENDING_SHARE, PENDING_BESIDE = 1 / 16, 1 / 4
+"""The share of the budget for rows that wait until the sample is next cut to size, alone and beside a scatter."""
 
 
 class ClassReservoir(ClassMeans):
@@ -94,6 +94,7 @@ class ClassReservoir(ClassMeans):
     """
 
     holds_within = True
+    _pending_share = PENDING_SHARE
 
     def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
         super().__init__(n_features)
@@ -343,7 +344,7 @@ class ClassReservoir(ClassMeans):
         dtype = self._kept.data.dtype
         n, entries, labels = self._used
         used = (n + len(rows.keys), entries + int(rows.count.sum()), labels + int(rows.label_count.sum()))
-        if self._size(*used, dtype) > PENDING_SHARE * self.budget:
+        if self._size(*used, dtype) > self._pending_share * self.budget:
             self._cut(rows)
             return
         room = self._waiting
@@ -439,6 +440,8 @@ class SampledScatter(ClassReservoir, ClassScatter):
     random_state : int
         The seed of its clocks.
     """
+
+    _pending_share = PENDING_BESIDE  # a sample of few rows, which is cut less often
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, from the scatter."""

@@ -115,6 +115,11 @@ class Block:
         """Whether it holds only blanks."""
         return not self.data.strip()
 
+    @property
+    def count(self) -> int:
+        """The number of lines, blank ones included."""
+        return self.end.line - self.line
+
     def lines(self, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, bytes]]:
         """Return number, offset and bytes of every record that is not blank: a line, or what one of the spans holds."""
         found, number, at = [], self.line + 1, 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from kampong.streaming.history_drift import DriftDetector
 from kampong.streaming.history_notes import Choices, DeadKinds
-from kampong.streaming.history_outcomes import Outcomes
+from kampong.streaming.history_outcomes import Outcomes, recent_rows
 from kampong.streaming.history_state import BATCH_SHARE, CAPACITY, DIRECTIONS, PIECE, POINTS, checked
 
 if TYPE_CHECKING:
@@ -161,37 +161,38 @@ class History:
         scored = np.ones(len(given), dtype=bool)
         if given.dtype == object:
             scored = np.array([label is not None for label in given.tolist()], dtype=bool)
-        nanoseconds, n, start = round(seconds * 1e9), max(len(labels), 1), 0
-        while start < n:  # a large batch is several entries, so that curves are fine
-            stop = min(start + piece(self.rows), n)
-            time = nanoseconds * stop // n - nanoseconds * start // n
-            letters, values = (dead, eigenvalues) if stop == n else ((), ())
-            self._observe(labels[start:stop], given[start:stop], scored[start:stop], time, letters, values)
-            start = stop
-
-    def _observe(
-        self,
-        labels: np.ndarray,
-        given: np.ndarray,
-        scored: np.ndarray,
-        nanoseconds: int,
-        dead: Sequence[Dead],
-        eigenvalues: Sequence[float],
-    ) -> None:
-        first = self.rows + 1
-        right = self.outcomes.add(labels, given, scored)
+        n, edges = max(len(labels), 1), [0]
+        while edges[-1] < n:  # a large batch is several entries, so that curves are fine
+            edges.append(min(edges[-1] + piece(self.rows + edges[-1]), n))
+        right = np.asarray(given[scored] == labels[scored], dtype=bool)
+        codes, said = self.outcomes.number(labels, given, scored, [*edges[:-1], len(labels)])
+        recent = self.outcomes.add(codes, said, scored, right)
         if len(right):
-            self.drift.update(right, first + np.flatnonzero(scored))
-        entry = self._entry()
-        for place, amount in enumerate((len(labels), len(right), int(right.sum()), nanoseconds, len(dead))):
-            entry[place] += amount
-            self._totals[place] += amount
-        window = self.outcomes.recent()
-        state = self._states[-1]._replace(recent=(len(window), int(window[:, 2].sum())))
+            self.drift.update(right, self.rows + 1 + np.flatnonzero(scored))
+        self._add_entries(np.array(edges), scored, right, recent, round(seconds * 1e9), len(dead))
         if len(eigenvalues):
-            state = state._replace(eigenvalues=_finite_start(eigenvalues), directions=len(eigenvalues))
-        self._states[-1] = state
+            last = self._states[-1]
+            self._states[-1] = last._replace(eigenvalues=_finite_start(eigenvalues), directions=len(eigenvalues))
         self.dead_kinds.add(dead)
+
+    def _add_entries(
+        self, edges: Integer, scored: np.ndarray, right: np.ndarray, recent: Integer, nanoseconds: int, dead: int
+    ) -> None:
+        """Add the parts of a batch to the entries: their sums, and the recent rows at the end of each."""
+        n, rows = int(edges[-1]), np.minimum(edges, len(scored))
+        counted, before = np.concatenate([[0], np.cumsum(scored)])[rows], self.outcomes.scored - len(right)
+        correct = np.concatenate([[0], np.cumsum(right)])[counted]
+        times = [nanoseconds * edge // n for edge in edges.tolist()]
+        letters = np.where(edges == n, dead, 0)
+        sums = np.diff(np.stack([rows, counted, correct, np.array(times, dtype=object), letters], axis=1), axis=0)
+        for place, amounts in enumerate(sums.tolist()):
+            entry, end = self._entry(), int(counted[place + 1])
+            for kind, amount in enumerate(amounts):
+                entry[kind] += amount
+                self._totals[kind] += amount
+            if end:
+                held = int(recent_rows(before + end))
+                self._states[-1] = self._states[-1]._replace(recent=(held, int(recent[end - 1])))
 
     def keep_points(
         self,

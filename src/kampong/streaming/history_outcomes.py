@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from kampong.checkpoint.contents import LARGEST, to_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kampong._runtime.compute import Integer
     from kampong.checkpoint import Contents
 
@@ -111,16 +114,67 @@ class Outcomes:
             found[place] = self.code(kinds[place].item())
         return found[places.reshape(-1)]
 
-    def add(self, labels: np.ndarray, predicted: np.ndarray, scored: np.ndarray) -> np.ndarray:
-        """Count rows; return which of the predicted ones were right."""
-        codes = self.codes(labels)
-        right = np.asarray(predicted[scored] == labels[scored], dtype=bool)
+    def number(
+        self, labels: np.ndarray, predicted: np.ndarray, scored: np.ndarray, edges: Sequence[int]
+    ) -> tuple[Integer, Integer]:
+        """Return the codes of labels, and of what was predicted of those that are scored.
+
+        New classes are numbered as they appear in the parts between the edges: first as labels, then as predictions.
+        """
         given = predicted[scored]
         if len(given) and labels.dtype != object:
             # Text without a width: a class that is longer than those of this batch must not be cut.
-            given = given.astype(labels.dtype.type if labels.dtype.kind in "US" else labels.dtype)
-        said = self.codes(given)
-        true = codes[scored]
+            given = given.astype(labels.dtype.type if labels.dtype.kind in "US" else labels.dtype, copy=False)
+        known = [self._known(some) for some in (labels, given)]
+        if known[0] is not None and known[1] is not None:
+            return known[0], known[1]
+        codes, said = [], []
+        ends = np.concatenate([[0], np.cumsum(scored)])
+        for start, stop in itertools.pairwise(edges):
+            codes.append(self.codes(labels[start:stop]))
+            said.append(self.codes(given[ends[start] : ends[stop]]))
+        return np.concatenate(codes), np.concatenate(said)
+
+    def _known(self, labels: np.ndarray) -> Integer | None:
+        """Return the codes of labels that all have one; None where one has not, or where to ask would take long."""
+        if labels.dtype.kind == "U":
+            listed = labels.tolist()
+            found = {label: self._codes.get(class_name(label), -1) for label in set(listed)}
+            return None if -1 in found.values() else np.array([found[label] for label in listed], dtype=np.int64)
+        if labels.dtype.kind not in "iu" or not len(labels):
+            return None if len(labels) else np.empty(0, dtype=np.int64)
+        low, high = int(labels.min()), int(labels.max())
+        if high - low > CLASSES:
+            return None
+        shifted = (labels - low).astype(np.int64)
+        table = np.zeros(high - low + 1, dtype=np.int64)
+        for value in np.flatnonzero(np.bincount(shifted)).tolist():
+            code = self._codes.get(str(low + value))
+            if code is None:
+                return None
+            table[value] = code
+        return table[shifted]
+
+    def add(self, codes: Integer, said: Integer, scored: np.ndarray, right: np.ndarray) -> Integer:
+        """Count rows by their codes.
+
+        Parameters
+        ----------
+        codes : array of int of shape (n,)
+            The classes of the rows.
+        said : array of int of shape (m,)
+            What was predicted of those that are scored.
+        scored : array of bool of shape (n,)
+            Which rows those are.
+        right : array of bool of shape (m,)
+            Which of these predictions were right.
+
+        Returns
+        -------
+        array of int of shape (m,)
+            How many of the recent rows were right after each of them.
+        """
+        true, before = codes[scored], self.scored
         n = len(self.names)
         for place, some in enumerate((codes, true, true[right], said)):
             counts = np.bincount(some, minlength=n)
@@ -128,8 +182,11 @@ class Outcomes:
                 self._totals[code][place] += int(counts[code])
         self._confuse(true[~right], said[~right])
         fresh = np.stack([true, said, right.astype(np.int64)], axis=1)
-        self._latest = np.concatenate([self._latest, fresh])[-RECENT:]
-        return right
+        latest = np.concatenate([self._latest, fresh])
+        self._latest = latest[-RECENT:]
+        sums = np.concatenate([[0], np.cumsum(latest[:, 2])])
+        ends = len(latest) - len(right) + 1 + np.arange(len(right))
+        return np.asarray(sums[ends] - sums[ends - recent_rows(before + 1 + np.arange(len(right)))])
 
     @property
     def scored(self) -> int:
@@ -240,9 +297,9 @@ def _check_latest(contents: Contents, totals: Integer, latest: Integer) -> None:
     require(inside, "latest holds more rows of a class than class_counts")
 
 
-def recent_rows(scored: int) -> int:
-    """Return how many of the predicted rows are recent."""
-    return min(RECENT, (scored + 1) // 2)
+def recent_rows(scored: Any) -> Any:
+    """Return how many of so many predicted rows are recent."""
+    return np.minimum(RECENT, (scored + 1) // 2)
 
 
 def class_name(label: Any) -> str:

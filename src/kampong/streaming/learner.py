@@ -32,6 +32,7 @@ from kampong.streaming.prediction import (
     renewed,
     settle,
     together,
+    turn_of,
     watches,
 )
 from kampong.streaming.schedule import Schedule
@@ -339,7 +340,8 @@ class _Learner:
             return len(labels)  # such a model learns a batch at a time
         if not self.run.counters.rows:  # landmarks are placed with the first rows
             return len(labels) if hasattr(self.run.model, "landmarks") else 1
-        return self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        return turn_of(self.run.model, rows)
 
     def _schedule(self) -> Schedule:
         """Return when the predictor is renewed."""

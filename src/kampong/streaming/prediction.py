@@ -53,11 +53,13 @@ def together(parts: list[tuple[int, Answers]]) -> Said:
         Coordinates are those along as many directions as the last piece had; rows that had another number are NaN.
     """
     said = Said.nothing(sum(rows for rows, _ in parts))
+    if all(part.labels is not None and part.labels.dtype != object for _, part in parts):
+        said = said._replace(predicted=np.concatenate([part.labels for _, part in parts if part.labels is not None]))
     width = 0 if parts[-1][1].points is None else parts[-1][1].points.shape[1]
     points = np.full((len(said.predicted), width), np.nan)
     start = 0
     for rows, part in parts:
-        if part.labels is not None:
+        if part.labels is not None and said.predicted.dtype == object:
             said.predicted[start : start + rows] = part.labels
         if part.chances is not None:
             said.chances[start : start + rows] = part.chances
@@ -174,7 +176,8 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
     if not due:
         return predictor
     keep = None if schedule.chooses(rows) else predictor
-    found: Predictor | None = model._freeze_all(keep) if watches(model) else model.freeze(keep=keep)
+    brief = not schedule.is_full(rows)
+    found: Predictor | None = model._freeze_all(keep, brief=brief) if watches(model) else model.freeze(keep=keep)
     return found or predictor
 
 
@@ -209,6 +212,11 @@ def half_life_of(model: Any) -> float | None:
     """Return the half-life in use, infinite where nothing is forgotten; None for a model that has none."""
     found = getattr(model, "half_life_", None)
     return None if found is None else float(found)
+
+
+def turn_of(model: Any, rows: int) -> int:
+    """Return how many of so many rows come before a model that watches for drift may rest or must look again."""
+    return min(rows, model._statistics.ladder.turn) if watches(model) else rows
 
 
 def watches(model: Any) -> bool:

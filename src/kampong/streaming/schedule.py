@@ -109,6 +109,10 @@ class Schedule:
             step, since = 3, FULL.bit_length()
         return (rows.bit_length() - since) % step == 0
 
+    def is_full(self, rows: int) -> bool:
+        """Tell whether a choice after so many rows may be one for good; earlier ones serve until the next."""
+        return rows >= FULL
+
     def is_settled(self, rows: int) -> bool:
         """Tell whether, after so many rows, the last choice was made on enough of them to be kept at the end."""
         return rows > (FULL if self.growth < 16 else FULL // 4)

@@ -587,6 +587,10 @@ class DiscriminantSubspace(
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         """Return the predictor of the present state."""
+        return self._made(self._recipe(), rows, keep)
+
+    def _made(self, recipe: Recipe, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
+        """Return the predictor of the present state by a recipe."""
         seen = classes_seen(self._statistics)
         if seen < 2:
             raise NotFittedError(
@@ -597,7 +601,7 @@ class DiscriminantSubspace(
         if self._statistics.within_trace < 1e-290:
             refuse_vanishing(type(self).__name__, float(np.abs(self._statistics.means).max()))
         try:
-            return make_predictor(self._recipe(), self._statistics, rows, keep)
+            return make_predictor(recipe, self._statistics, rows, keep)
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
 

@@ -249,11 +249,11 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         self.partial_fit(X, y)
         return statistics.said()
 
-    def _freeze_all(self, keep: Predictor | None) -> Predictor | None:
-        """Return the predictor of all rows, whatever half-life is the best of late."""
+    def _freeze_all(self, keep: Predictor | None, *, brief: bool = False) -> Predictor | None:
+        """Return the predictor of all rows, whatever half-life is the best of late; see `freeze` and `Recipe.brief`."""
         if classes_seen(self._statistics) < 2:
             return None
-        return super()._make(None, keep)
+        return self._made(replace(self._recipe(), brief=brief), None, keep)
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
         recent = self._statistics.recent() if isinstance(self._statistics, DriftingScatter) else None

@@ -56,6 +56,9 @@ FEWEST = 10
 JUDGES, FEW = 2048, 1024
 """Rows that draw the curves at most, and where the rows are wide; heads are trained on the whole sample."""
 
+SOME = 1024
+"""Rows that judge where a choice is for a while only; logistic regression is trained on four times as many at most."""
+
 COLUMNS, PENALTY = 4e8, 5e-3
 """A logistic head sees all columns where rows × classes × columns are no more, and its penalty there."""
 
@@ -73,9 +76,12 @@ class LeaveOneOut:
     ----------
     statistics : SampledScatter
         Class means and scatter of all rows, and a sample of them; one label a row.
+    brief : bool
+        Whether the choice is for a while only, in the middle of a stream: then fewer rows judge and train.
     """
 
-    def __init__(self, statistics: SampledScatter) -> None:
+    def __init__(self, statistics: SampledScatter, *, brief: bool = False) -> None:
+        self.brief = brief
         sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
@@ -88,7 +94,7 @@ class LeaveOneOut:
         known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         K, d = means.shape
         most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
-        self.judges = known[:most]
+        self.judges = known[: min(most, SOME) if brief else most]
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
@@ -258,11 +264,13 @@ class Trial(HeadTrial):
         trained = np.flatnonzero(others)
         heavy = len(trained) * K * seen.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
         penalties, most = (np.array([PENALTY if root is not None else PENALTIES[0]]), 12) if heavy else (PENALTIES, 60)
-        trained = trained if heavy else trained[:6144]
+        trained = trained if heavy else trained[: 3 * SOME if rows.brief else 6144]
         trainers = seen[trained], rows.codes[trained], rows.own[trained]
         judged = rows.judged(judges)
         penalty, theta, scores = penalty_of(trainers, rows.counts, seen[judges], judged, penalties, most, shape)
-        theta = fit_logistic(seen, rows.codes, rows.own, rows.counts, penalty, theta, 6 if heavy else most, shape)
+        part = slice(4 * SOME if rows.brief and not heavy else None)
+        trainers, most = (seen[part], rows.codes[part], rows.own[part]), 6 if heavy else most
+        theta = fit_logistic(*trainers, rows.counts, penalty, theta, most, shape)
         if root is not None:
             theta = self._along(theta, root)
         head = Logistic.of(theta, rows.counts, np.eye(theta.shape[1] - 1), penalty)

@@ -94,6 +94,8 @@ class Recipe:
         value; it may return None.
     choice : Choice or None
         How something else was chosen, for instance the width of a kernel.
+    brief : bool
+        Whether what is chosen is for a while only, in the middle of a stream: then few rows judge.
     """
 
     criterion: type[Criterion]
@@ -108,6 +110,7 @@ class Recipe:
     priors: Float | None = None
     trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
     choice: Choice | None = None
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -472,7 +475,7 @@ def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
         return None
     if statistics.n_features > leave_one_out.WIDEST:
         return None
-    return LeaveOneOut(statistics)
+    return LeaveOneOut(statistics, brief=recipe.brief)
 
 
 def _find(

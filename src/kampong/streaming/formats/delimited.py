@@ -122,7 +122,8 @@ class Delimited(LineFormat):
             except (pa.ArrowInvalid, UnicodeDecodeError):
                 return _careful(schema, block, spans)
             records = table.num_rows + len(ragged)
-            if records == _count(block.data, spans):
+            # As many records as lines: none of them is blank or joined, and nothing has to be counted.
+            if records == (block.count if not spans else -1) or records == _count(block.data, spans):
                 kept = np.delete(np.arange(records), list(ragged)) if ragged else np.arange(records)
                 columns = {name: table.column(name).combine_chunks() for name in table.column_names}
                 encoded = encode(schema, columns, len(kept))
