@@ -1,5 +1,6 @@
 """Dask: a fit on a cluster is the local fit, whatever the parts, and whoever dies on the way."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ pytest.importorskip("distributed", reason="the dask extra is not installed")
 
 import dask
 import dask.array as da
+from dask import delayed
 from distributed import Client, LocalCluster
 
 from kampong import (
@@ -32,11 +34,14 @@ from kampong import (
     MaximumMarginDiscriminant,
     MinOverClassifier,
     fit_landmarks,
+    from_bytes,
+    merge_all,
     statistics_of,
 )
 from kampong.adapters import dask as on_dask
-from kampong.adapters.dask import _learn_part, _merge_parts, fit_counted
-from kampong.adapters.dask_parts import KilledPartError, parts_of, tree
+from kampong.adapters.dask import LEARN, fit_counted
+from kampong.adapters.dask_groups import pairwise, spread
+from kampong.adapters.dask_parts import KilledPartError, parts_of
 from kampong.adapters.reading import packed, unpacked
 from kampong.streaming import Layout
 
@@ -418,6 +423,150 @@ def test_twenty_fits_of_core_sets_under_threads_are_the_same_bytes(client, model
     assert len(found) == 1
 
 
+def test_the_cut_into_tasks_changes_no_bit():
+    X, y = load_digits(return_X_y=True)
+    order = np.argsort(y, kind="stable")  # classes on some parts only
+    X, y = X[order], y[order]
+    cuts = [0, 0, 1, *range(40, len(X), 41), len(X)]  # empty parts, one of a row
+    for model in (FisherDiscriminant(ridge=1.0), FisherDiscriminant(reservoir_bytes=10_000)):
+        given = statistics_of(model, []).to_bytes(solve=False)
+        parts = parts_of(blocks(X, cuts), blocks(y, cuts), None, None)
+        made = {}
+        for threads in (1, 2, 3, 20):
+            graph = spread(parts, "learn", LEARN, given, {"": threads})
+            made[sum("kampong-learn" in str(key) for key in graph.dask)] = graph.compute(scheduler="sync")
+        assert len(made) >= 3  # tasks of one part, of two, of four
+        assert len({data for data, _ in made.values()}) == 1
+        apart = [statistics_of(model, [(X[a:b], y[a:b])], number=n) for n, (a, b) in enumerate(pairs(cuts, len(X)))]
+        one = from_bytes(next(iter(made.values()))[0])
+        assert one.n_samples_seen_ == len(X)
+        np.testing.assert_allclose(one.transform(X), merge_all(apart).transform(X), rtol=0, atol=1e-8)
+
+
+def pairs(cuts, stop):
+    return itertools.pairwise([0, *cuts, stop])
+
+
+def test_values_are_joined_as_a_binary_tree_over_their_places():
+    def join(first, second):
+        return f"({first}{second})"
+
+    assert [pairwise("abcdefg"[:n], join) for n in (1, 2, 3, 6, 7)] == [
+        "a",
+        "(ab)",
+        "((ab)c)",
+        "(((ab)(cd))(ef))",
+        "(((ab)(cd))((ef)g))",
+    ]
+    # any aligned cut gives the same
+    letters = "abcdefghijklmnopqrstu"
+    whole = pairwise(letters, join)
+    for size in (2, 4, 8):
+        groups = [pairwise(letters[start : start + size], join) for start in range(0, len(letters), size)]
+        assert pairwise([pairwise(groups[i : i + 8], join) for i in range(0, len(groups), 8)], join) == whole
+    held, most = [0], [0]
+
+    def values():
+        for _ in range(1000):
+            held[0] += 1
+            most[0] = max(most[0], held[0])
+            yield 1
+
+    def add(first, second):
+        held[0] -= 1
+        return first + second
+
+    assert pairwise(values(), add) == 1000
+    assert most[0] <= 11
+
+
+@pytest.mark.parametrize("tasks", ["one a part", "several parts a task"])
+def test_what_rows_and_labels_share_is_made_once(tasks):
+    made = []
+
+    def read(number):
+        made.append(number)
+        X, y = wine()
+        return {"X": X[number::24], "y": y[number::24]}
+
+    files = [delayed(read)(number) for number in range(24)]
+    lengths = [len(wine()[1][number::24]) for number in range(24)]
+    X = da.concatenate([da.from_delayed(file["X"], (n, 13), float) for file, n in zip(files, lengths, strict=True)])
+    y = da.concatenate([da.from_delayed(file["y"], (n,), int) for file, n in zip(files, lengths, strict=True)])
+    threads = {"": 1 if tasks.startswith("several") else 10}
+    given = statistics_of(FisherDiscriminant(ridge=0.1), []).to_bytes(solve=False)
+    graph = spread(parts_of(X, y, None, None), "learn", LEARN, given, threads)
+    data, _ = graph.compute(scheduler="sync")
+    assert sorted(made) == list(range(24))
+    assert from_bytes(data).n_samples_seen_ == 178
+
+
+def test_what_other_parts_need_too_stays_a_task_of_its_own():
+    X, y = wine()
+    rows = blocks(X, range(10, len(X), 10))
+    model, threads = FisherDiscriminant(ridge=0.1), {"": 1}
+    given = statistics_of(model, []).to_bytes(solve=False)
+    centred = rows - rows.mean(axis=0)  # one value of all parts, which all parts need
+    graph = spread(parts_of(centred, blocks(y, range(10, len(X), 10)), None, None), "learn", LEARN, given, threads)
+    found = from_bytes(graph.compute(scheduler="sync")[0])
+    same(found, clone(model).fit(X - X.mean(axis=0), y), X - X.mean(axis=0))
+    calls = []
+
+    def mixed(number):
+        calls.append(number)
+        return X[number::2], y[number::2]
+
+    sources = [delayed(mixed)(number) for number in range(8)]  # every part is cut from all sources
+    cut = [[delayed(lambda pair, i: pair[0][i * 4 : i * 4 + 4])(source, i) for source in sources] for i in range(18)]
+    parts = [da.from_delayed(delayed(np.concatenate)(pieces), (np.nan, 13), float) for pieces in cut]
+    labels = [
+        da.from_delayed(
+            delayed(lambda *pairs, i: np.concatenate([pair[1][i * 4 : i * 4 + 4] for pair in pairs]))(*sources, i=i),
+            (np.nan,),
+            int,
+        )
+        for i in range(18)
+    ]
+    graph = spread(parts_of(da.concatenate(parts), da.concatenate(labels), None, None), "learn", LEARN, given, threads)
+    leaves = [key for key in graph.dask if str(key).startswith("('kampong-learn-")]
+    assert len(leaves) == 18  # a task that took several would hold all sources
+    graph.compute(scheduler="sync")
+    assert sorted(calls) == list(range(8))
+
+
+def test_neighbours_run_where_their_state_stays(client):
+    """32 parts on two workers: one state crosses to the other worker, and one comes here."""
+
+    def sent(dask_worker):
+        return int(dask_worker.transfer_outgoing_bytes_total)
+
+    X, y = make_blobs(3200, n_features=300, centers=4, random_state=0)
+    model = FisherDiscriminant(ridge=0.1)
+    state = len(statistics_of(model, [(X, y)]).to_bytes(solve=False))
+
+    def slowly(number):
+        time.sleep(0.05)
+        return X[number * 100 : number * 100 + 100]
+
+    rows = da.concatenate([da.from_delayed(delayed(slowly)(i), (100, 300), float) for i in range(32)])
+    on_dask.fit(model, rows, da.from_array(y, chunks=100), client=client)
+    before = sum(client.run(sent).values())
+    on_dask.fit(model, rows * 1.0, da.from_array(y, chunks=100), client=client)
+    moved = (sum(client.run(sent).values()) - before) / state
+    assert moved < 5  # 2 where nothing is stolen; 16 if parts went to whoever is free
+
+
+def test_blocks_that_lie_on_workers_stay_there(client):
+    X, y = wine()
+    cuts = range(4, len(X), 4)
+    rows, labels = client.persist(blocks(X, cuts)), client.persist(blocks(y, cuts))
+    graph = spread(parts_of(rows, labels, None, None), "learn", LEARN, b"", {"a": 1, "b": 1})
+    leaves = [key for key in graph.dask if str(key).startswith("('kampong-learn-")]
+    assert len(leaves) == len(cuts) + 1
+    model = FisherDiscriminant(ridge=0.1)
+    same(on_dask.fit(model, rows, labels, client=client), clone(model).fit(X, y), X)
+
+
 def test_the_graph_is_small_and_the_tasks_are_named(tmp_path):
     import pickle
 
@@ -427,9 +576,12 @@ def test_the_graph_is_small_and_the_tasks_are_named(tmp_path):
     names = [f"/data/rows/part-{number:05}-of-the-rows.csv" for number in range(10_000)]
     parts.reader = replace(parts.reader, files=replace(parts.reader.files, packed=packed(names)))
     parts.arguments = [()] * len(names)
-    graph = dict(tree(parts, "learn", _learn_part, _merge_parts, b"model").dask)
-    assert len(graph) == 1 + 10_000 + 1250 + 157 + 20 + 3 + 1
+    many = {f"tcp://10.0.{number // 250}.{number % 250}:40001": 1 for number in range(1250)}
+    graph = spread(parts, "learn", LEARN, b"model", many).dask
     assert len(pickle.dumps(graph)) < 2**20
+    assert len(dict(graph)) == 1 + 10_000 + 1250 + 157 + 20 + 3 + 1
+    few = dict(spread(parts, "learn", LEARN, b"model", {"tcp://10.0.0.1:40001": 4}).dask)
+    assert len(few) == 1 + 40 + 5 + 1  # 256 parts a task
     assert unpacked(packed(names)) == names
     assert any(str(key).startswith("('kampong-learn-") for key in graph)
 

@@ -1,6 +1,6 @@
 """The adapter to Dask: estimators fitted and applied where the rows are (extra `dask`).
 
-    part of the rows → one pure task: load and summarise → bytes → merged by eight → the model, on the caller's side
+    neighbouring parts → one pure task: load, summarise, merge → bytes → merged by eight → the model, for the caller
 
 Rows never travel, and no worker keeps anything between two tasks: a lost worker costs the work on its parts again, and
 nothing is counted twice. The result is an ordinary fitted estimator.
@@ -21,14 +21,15 @@ from kampong.adapters.reading import Counts
 from kampong.data.rows import check_finite, check_rows
 from kampong.kernels.subspace import KernelSubspace
 from kampong.models import from_bytes
-from kampong.parts import check_mergeable, fit_landmarks, merge_all, part_seed, statistics_of
+from kampong.parts import check_mergeable, fit_landmarks, part_seed, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
 from kampong.subspace.base import DiscriminantSubspace
 
 with extra("dask", "kampong.adapters.dask"):
+    from kampong.adapters.dask_groups import Steps, spread, threads_of
     from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
-    from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of, tree
+    from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of
     from kampong.adapters.dask_rows import fit_rows
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def fit_counted(
     if isinstance(model, KernelSubspace):
         made_ready.landmarks = "auto"  # they are in the statistics, and rows are no parameter of a file
     given = made_ready.to_bytes(solve=False)
-    data, counts = compute(tree(parts, "learn", _learn_part, _merge_parts, given), client, patience)
+    data, counts = compute(spread(parts, "learn", LEARN, given, threads_of(client)), client, patience)
     result = from_bytes(data)
     if isinstance(model, KernelSubspace):
         result.landmarks = model.landmarks
@@ -277,7 +278,7 @@ def score(
     """
     parts = parts_of(X, y, sample_weight, layout)
     answer = _Answer(_predictor(model), "predict", _names(model))
-    right, total = compute(tree(parts, "score", _score_part, _total, answer), client, PATIENCE)
+    right, total = compute(spread(parts, "score", SCORE, answer, threads_of(client)), client, PATIENCE)
     if total == 0:
         raise ValueError("score: the rows have no weight. Give at least one row a weight.")
     return float(right / total)
@@ -286,20 +287,29 @@ def score(
 # Tasks.
 
 
-def _learn_part(common: tuple[bytes, Reader], number: int, *given: Any) -> tuple[bytes, Counts]:
+def _learn_part(common: tuple[bytes, Reader], number: int, *given: Any) -> tuple[Any, Counts]:
     """Summarise one part: a pure function of it."""
     (model, reader), counts = common, Counts()
     with alone():
-        learnt = statistics_of(from_bytes(model), reader.batches(counts, number, *given), number=number)
-        return learnt.to_bytes(solve=False), counts
+        return statistics_of(from_bytes(model), reader.batches(counts, number, *given), number=number), counts
 
 
-def _merge_parts(items: Sequence[tuple[bytes, Counts]]) -> tuple[bytes, Counts]:
-    counts = sum((item[1] for item in items), Counts())
+def _merge_two(first: tuple[Any, Counts], second: tuple[Any, Counts]) -> tuple[Any, Counts]:
+    """Merge two models; one that has learnt nothing adds nothing."""
+    models = [model for model, _ in (first, second) if model.__sklearn_is_fitted__()]
     with alone():
-        models = [from_bytes(data) for data, _ in items]
-        fitted = [model for model in models if model.__sklearn_is_fitted__()]
-        return (merge_all(fitted) if fitted else models[0]).to_bytes(solve=False), counts
+        merged = models[0].merge(models[1]) if len(models) == 2 else models[0] if models else first[0]
+    return merged, first[1] + second[1]
+
+
+def _packed_model(value: tuple[Any, Counts]) -> tuple[bytes, Counts]:
+    with alone():
+        return value[0].to_bytes(solve=False), value[1]
+
+
+def _unpacked_model(value: tuple[bytes, Counts]) -> tuple[Any, Counts]:
+    with alone():
+        return from_bytes(value[0]), value[1]
 
 
 def _score_part(common: tuple[_Answer, Reader], number: int, *given: Any) -> tuple[float, float]:
@@ -313,8 +323,8 @@ def _score_part(common: tuple[_Answer, Reader], number: int, *given: Any) -> tup
     return right, total
 
 
-def _total(items: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    return sum(item[0] for item in items), sum(item[1] for item in items)
+def _total(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return first[0] + second[0], first[1] + second[1]
 
 
 def prepared(model: Any, parts: Parts, client: Any, patience: float = PATIENCE) -> Any:
@@ -333,7 +343,7 @@ def prepared(model: Any, parts: Parts, client: Any, patience: float = PATIENCE) 
 
 def _sample(parts: Parts, most: int, seed: int, client: Any, patience: float) -> Any:
     """Return a sample of the rows of all parts, the rows of smallest key."""
-    found = compute(tree(parts, "sample", _sample_part, _first_rows, (most, seed)), client, patience)
+    found = compute(spread(parts, "sample", SAMPLE, (most, seed), threads_of(client)), client, patience)
     if found is None:
         raise ValueError("fit: no part has a row of positive weight to place landmarks with. Check the source.")
     return found[1:4]
@@ -353,6 +363,10 @@ def _sample_part(common: tuple[tuple[int, int], Reader], number: int, *given: An
     return found
 
 
+def _first_of_both(first: Any, second: Any) -> Any:
+    return _first_rows([first, second])
+
+
 def _first_rows(items: Sequence[Any]) -> Any:
     """Return the rows of smallest key among several samples."""
     kept = [item for item in items if item is not None and len(item[0])]
@@ -365,6 +379,15 @@ def _first_rows(items: Sequence[Any]) -> Any:
     order = np.argsort(keys, kind="stable")[:most]
     order = order[np.isfinite(keys[order])]
     return keys[order], X[order], y[order], weights[order], most
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+LEARN = Steps(_learn_part, _merge_two, _packed_model, _unpacked_model)
+SCORE = Steps(_score_part, _total, _same, _same)
+SAMPLE = Steps(_sample_part, _first_of_both, _same, _same)
 
 
 # Answers.

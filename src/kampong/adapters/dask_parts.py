@@ -11,7 +11,7 @@ import dask
 import numpy as np
 from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from kampong.adapters.reading import Counts, batches_of, files_of, packed, schema_of, unpacked
 from kampong.parts import FAN_IN, grouped
@@ -136,10 +136,16 @@ def _array_parts(X: Any, y: Any, weights: Any) -> Parts:
     columns = [X, _cut_like(X, y, "y", da)]
     if weights is not None:
         columns.append(_cut_like(X, weights, "sample_weight", da))
-    blocks = [column.to_delayed().ravel().tolist() for column in columns]
-    arguments = [tuple(TaskRef(block.key) for block in part) for part in zip(*blocks, strict=True)]
+    # optimised together: apart, what rows and labels are both made of would be made twice
+    keys = [list(dask.core.flatten(column.__dask_keys__())) for column in columns]
+    every = [key for several in keys for key in several]
+    whole = X.__dask_optimize__(HighLevelGraph.merge(*(column.dask for column in columns)), every)
     token = dask.base.tokenize(*(column.name for column in columns))
-    return Parts(Reader("blocks"), arguments, [column[0] for column in blocks], token=token)
+    graph = HighLevelGraph.from_collections(f"kampong-blocks-{token}", dict(whole))
+    arguments = [tuple(map(TaskRef, part)) for part in zip(*keys, strict=True)]
+    return Parts(
+        Reader("blocks"), arguments, [Delayed(keys[0][0], graph, layer=f"kampong-blocks-{token}")], token=token
+    )
 
 
 def _cut_like(X: Any, column: Any, name: str, da: Any) -> Any:
@@ -185,7 +191,14 @@ def _file_parts(where: Any, label: Any, layout: Layout | None) -> Parts:
     return Parts(reader, [()] * len(paths), token=dask.base.tokenize(paths, layout))
 
 
-def tree(parts: Parts, title: str, leaf: Callable[..., Any], join: Callable[..., Any], given: Any) -> Delayed:
+def tree(
+    parts: Parts,
+    title: str,
+    leaf: Callable[..., Any],
+    join: Callable[..., Any],
+    given: Any,
+    where: dict[str, Any] | None = None,
+) -> Delayed:
     """Return a graph: `leaf((given, reader), number, *part)` for every part, and `join` of eight in their order.
 
     Parameters
@@ -200,6 +213,8 @@ def tree(parts: Parts, title: str, leaf: Callable[..., Any], join: Callable[...,
         Makes one result of a list of results of `leaf` or of itself.
     given : object
         Given to every leaf, and once in the graph.
+    where : dict, optional
+        Dask's annotations of the leaves, for instance on which worker each should rather run.
 
     Returns
     -------
@@ -208,22 +223,60 @@ def tree(parts: Parts, title: str, leaf: Callable[..., Any], join: Callable[...,
     """
     token = dask.base.tokenize(parts.token, title, given)
     name, key = f"kampong-{title}-{token}", f"kampong-{title}-with-{token}"
-    layer: dict[Any, Any] = {key: DataNode(key, (given, parts.reader))}
-    level: list[Any] = []
-    common = TaskRef(key)
-    for number, arguments in enumerate(parts.arguments):
-        one: Any = (name, number)
-        layer[one] = Task(one, leaf, common, number, *arguments)
-        level.append(one)
-    joined, height = f"kampong-merge-{title}-{token}", 0
+    common = DataNode(key, (given, parts.reader))
+    leaves: dict[Any, Any] = {
+        (name, number): Task((name, number), leaf, TaskRef(key), number, *arguments)
+        for number, arguments in enumerate(parts.arguments)
+    }
+    return merged_tree(parts.collections, common, leaves, join, where)
+
+
+def merged_tree(
+    below: list[Delayed],
+    common: DataNode,
+    leaves: dict[Any, Any],
+    join: Callable[..., Any],
+    where: dict[str, Any] | None = None,
+    *arguments: Any,
+) -> Delayed:
+    """Return a graph of leaves and of what joins eight of their results at a time.
+
+    Parameters
+    ----------
+    below : list of Delayed
+        What the leaves need.
+    common : DataNode
+        What all leaves are given.
+    leaves : dict
+        The tasks of the parts, by (name, number).
+    join : callable
+        Called with `arguments` and a list of results.
+    where : dict, optional
+        Dask's annotations of the leaves.
+    *arguments : object
+        See `join`.
+
+    Returns
+    -------
+    Delayed
+        The last result.
+    """
+    level = list(leaves)
+    name, height, above = level[0][0], 0, dict[Any, Any]()
+    joined = name.replace("kampong-", "kampong-merge-", 1)
     while len(level) > 1 or height == 0:
-        above = []
+        higher = []
         for number, group in enumerate(grouped(level, FAN_IN)):
             one = (joined, height, number)
-            layer[one] = Task(one, join, List([TaskRef(below) for below in group]))
-            above.append(one)
-        level, height = above, height + 1
-    return Delayed(level[0], parts.graph(name, layer), layer=name)
+            above[one] = Task(one, join, *arguments, List([TaskRef(key) for key in group]))
+            higher.append(one)
+        level, height = higher, height + 1
+    graph = HighLevelGraph.from_collections(name, leaves, dependencies=below)
+    layers: dict[str, Any] = {**graph.layers, common.key: MaterializedLayer({common.key: common})}
+    layers |= {name: MaterializedLayer(leaves, annotations=where), joined: MaterializedLayer(above)}
+    needs = {**graph.dependencies, common.key: set[str](), joined: {name, common.key}}
+    needs[name] = {*graph.dependencies[name], common.key}
+    return Delayed(level[0], HighLevelGraph(layers, needs), layer=joined)
 
 
 def compute(what: Delayed, client: Any, patience: float, watch: Watch | None = None) -> Any:

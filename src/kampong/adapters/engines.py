@@ -273,6 +273,7 @@ def _check_classes(path: str, model: Any, task: FileTask) -> None:
 def _on_dask(task: FileTask, model: Any, address: str, watch: Watch | None) -> tuple[bytes, str]:
     try:
         from kampong.adapters import dask as on_dask
+        from kampong.adapters.dask_groups import near, threads_of
         from kampong.adapters.dask_parts import Parts, Reader, compute, parts_of, tree
     except ImportError:
         raise UsageError("--engine dask needs the extra dask: pip install 'kampong[dask]'.") from None
@@ -281,7 +282,8 @@ def _on_dask(task: FileTask, model: Any, address: str, watch: Watch | None) -> t
             prepared = on_dask.prepared(model, parts_of(unpacked(task.packed), None, None, task.layout), client)
             task = dataclasses.replace(task, model=prepared.to_bytes(solve=False))
             parts = Parts(Reader("files"), [()] * task.count, token=f"{os.getpid()}")
-            made = tree(parts, "learn", _learn_numbered, join_files, task)
+            where = near(task.count, threads_of(client))
+            made = tree(parts, "learn", _learn_numbered, join_files, task, where)
             found: tuple[bytes, str] = compute(made, client, on_dask.PATIENCE, watch)
             return found
         except RuntimeError as error:  # no workers, or a part that kills them
