@@ -18,6 +18,7 @@ from kampong import (
     MarginSubspace,
     SupervisedKampongMeasure,
 )
+from kampong._runtime.compute import project
 from kampong.datasets import sparse_text
 from kampong.subspace import predictor as module
 from linear_models import MODELS, quiet
@@ -188,3 +189,15 @@ def test_a_model_of_one_class_can_be_saved(tmp_path):
     assert loaded.freeze() is None
     loaded.partial_fit(sparse.csr_array(X) * 2.0, [1, 1, 1])
     assert loaded.predict(X).shape == (3,)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 400])
+def test_a_few_sparse_rows_have_the_coordinates_of_many(rows):
+    """Few rows are projected with the columns that occur in them alone: the same sums, bit for bit."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((400, 900), density=0.01, rng=rng, format="csr")
+    components, offset = rng.normal(size=(7, 900)), rng.normal(size=900)
+    many = project(X, components, offset)
+    np.testing.assert_array_equal(project(X[:rows], components, offset), many[:rows])
+    np.testing.assert_array_equal(project(X[:rows], components, offset, centre=offset @ components.T), many[:rows])
+    np.testing.assert_allclose(many, (X.toarray() - offset) @ components.T, atol=1e-12)

@@ -348,3 +348,22 @@ def test_halves_estimate_the_error_of_the_whole():
         error += np.sum((whole - exact) ** 2)
         estimate += np.sum((one - two) ** 2) / 4
     assert estimate == pytest.approx(error, rel=0.15)
+
+
+def test_columns_that_are_added_change_nothing_of_the_sample():
+    """Rows that wait and rows that were cut alike stay as they are; the same as if all rows had come so wide."""
+    rng = np.random.default_rng(5)
+    X = sparse.csr_array((rng.random((600, 40)) < 0.2) * rng.normal(size=(600, 40)))
+    y = rng.integers(0, 3, 600)
+    wide, grown = (ClassReservoir(width, budget=20_000) for width in (70, 40))
+    padded = sparse.csr_array((X.data, X.indices, X.indptr), shape=(600, 70))
+    for start in range(0, 600, 50):
+        wide.update(padded[start : start + 50], y[start : start + 50])
+        part = X if grown.n_features == 40 else padded
+        grown.update(part[start : start + 50], y[start : start + 50])
+        if start == 300:
+            grown.move_columns(np.arange(40), 70)
+    mine, theirs = grown.to_state(), wide.to_state()
+    for name, value in theirs.items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(mine[name], value, err_msg=name)

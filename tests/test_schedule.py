@@ -51,14 +51,15 @@ def test_choices_come_at_doublings_and_then_eightfold():
 
 
 @given(rows=st.integers(1, 10**7))
-def test_where_something_else_predicts_renewals_come_fourfold(rows):
+def test_where_something_else_predicts_renewals_are_rare(rows):
     schedule = Schedule(64, 8, 0, 16, rare=True)
     due = schedule.next_after(rows)
-    assert rows < due <= max(16, 4 * rows)
+    assert rows < due <= max(16, (4 if rows < 4096 else 16) * rows)
     assert schedule.renews(due)
     assert [n for n in range(rows + 1, min(due, rows + 2000)) if schedule.renews(n)] == []
     assert schedule.piece(rows, np.zeros(5000, dtype=int), {0, 1}) == min(5000, due - rows)
-    assert [n for n in range(70_000) if schedule.renews(n)] == [4**i for i in range(2, 9)]
+    assert [n for n in range(70_000) if schedule.renews(n)] == [16, 64, 256, 1024, 4096, 65536]
+    assert [n for n in range(70_000) if schedule.chooses(n)] == [16, 4096, 65536]
 
 
 @given(number=st.integers(0, 2**40))

@@ -28,6 +28,9 @@ Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 BLOCK_BYTES = 8 * 2**20
 
+FEW = 2
+"""Sparse rows with fewer entries than one in so many columns are projected with the columns that occur alone."""
+
 _blas_lock = threading.Lock()
 _thread = threading.local()
 _blas_users: list[Any] = []
@@ -199,23 +202,33 @@ def csr_times_block(X: csr_array, block: Float, rows: Integer | None = None) -> 
     return out
 
 
-def project(X: Rows, components: Float, offset: Float, rows: Integer | None = None) -> Float:
-    """Return `(X[rows] − offset) @ components.T` in the dtype of X; sparse rows stay sparse."""
+def project(
+    X: Rows, components: Float, offset: Float, rows: Integer | None = None, centre: Float | None = None
+) -> Float:
+    """Return `(X[rows] − offset) @ components.T` in the dtype of X; sparse rows stay sparse.
+
+    `centre` is `offset @ components.T` where it is known: for a few sparse rows it is most of the work.
+    """
     dtype = X.dtype
     if dtype == np.float32 and components.size and not 1e-30 < np.abs(components).max() < 1e30:
         # rows near the limits of float32 have components past them; the coordinates are within
         X = X if rows is None else X[rows]
         return project(X.astype(np.float64), components, offset).astype(dtype)
     if not isinstance(X, np.ndarray):
-        block = np.ascontiguousarray(components.T, dtype=dtype)
-        coordinates: Float = csr_times_block(X, block, rows) - (offset @ components.T).astype(dtype)
-        return _finite(coordinates)
+        if rows is None and FEW * X.nnz < X.shape[1]:  # a few rows need few columns of the block
+            columns, places = np.unique(X.indices, return_inverse=True)
+            block = np.ascontiguousarray(components[:, columns].T, dtype=dtype)
+            X = sparse.csr_array((X.data, places.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
+        else:
+            block = np.ascontiguousarray(components.T, dtype=dtype)
+        shift = offset @ components.T if centre is None else centre
+        return _finite(csr_times_block(X, block, rows) - shift.astype(dtype))
     weights = np.ascontiguousarray(components, dtype=dtype)
-    centre = offset.astype(dtype)
+    origin = offset.astype(dtype)
     X = X if rows is None else X[rows]
     out = np.empty((X.shape[0], len(weights)), dtype=dtype)
     for part in blocks(len(X), X.shape[1] * X.itemsize):
-        np.dot(X[part] - centre, weights.T, out=out[part])
+        np.dot(X[part] - origin, weights.T, out=out[part])
     return _finite(out)
 
 

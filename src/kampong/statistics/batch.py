@@ -164,6 +164,35 @@ def learn_rows(
 
 
 @compiled
+def join(
+    classes: Integer,
+    more: Float,
+    more_means: Float,
+    more_squares: Float,
+    counts: Float,
+    means: Float,
+    squares: Float,
+    joined: Float,
+) -> None:
+    """Join the summary of a batch to a state, by the formulas of Chan; `joined` gets what this adds, or is empty."""
+    for p in range(len(classes)):
+        k = classes[p]
+        after = counts[k] + more[p]
+        share = more[p] / after
+        root = np.sqrt(counts[k] * share)
+        total = 0.0
+        for j in range(means.shape[1]):
+            step = more_means[p, j] - means[k, j]
+            means[k, j] += share * step
+            step *= root
+            total += step * step
+            if len(joined):
+                joined[p, j] = step
+        squares[k] += more_squares[p] + total
+        counts[k] = after
+
+
+@compiled
 def _sum_dense(
     X: Float,
     rows: Integer,

@@ -21,7 +21,7 @@ from kampong.data.labels import (
     memberships_of,
 )
 from kampong.data.rows import LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
-from kampong.statistics.batch import LARGEST, Summary, all_finite, few_dense, learn_rows, summarise
+from kampong.statistics.batch import LARGEST, Summary, all_finite, few_dense, join, learn_rows, summarise
 from kampong.statistics.removal import HINT, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class ClassMeans:
     """
 
     holds_within: ClassVar[bool] = False
+    _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
     """Whether `within_times` can answer."""
 
     _shares: Float | None = None  # of the classes in S_b, where they are not those observed
@@ -404,7 +405,7 @@ class ClassMeans:
                 check_finite(X, type(self).__name__)
             batch = summarise(X, members, type(self).__name__)
             self._accept(reading)
-            self._spread(X, members, batch, self._absorb(batch))
+            self._spread(X, members, batch, self._absorb(batch, joins=self._joins))
         if reading.multilabel:
             self._absorb_rows(X, reading.weights)
         self.multilabel = reading.multilabel
@@ -501,17 +502,10 @@ class ClassMeans:
         if len(self._row_mean):
             self._row_mean = _moved(self._row_mean[None, :], places, n_features)[0]
 
-    def _absorb(self, batch: Summary) -> Float:
-        """Join a summary to the state; return the rows whose squares the join adds to the scatter."""
-        k = batch.classes
-        before = self._counts[k]
-        after = before + batch.counts
-        share = batch.counts / after
-        shift = batch.means - self._means[k]
-        self._means[k] += share[:, None] * shift
-        shift *= np.sqrt(before * share)[:, None]
-        self._squares[k] += batch.squares + np.einsum("kd,kd->k", shift, shift)
-        self._counts[k] = after
+    def _absorb(self, batch: Summary, *, joins: bool = True) -> Float:
+        """Join a summary to the state; return the rows whose squares it adds to the scatter, if they are wanted."""
+        shift = np.empty_like(batch.means) if joins else np.empty((0, 0))
+        join(*batch, self._counts, self._means, self._squares, shift)
         return shift
 
     def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:
@@ -590,8 +584,16 @@ class ClassMeans:
 def _moved(rows: Float, places: Integer, n_features: int) -> Float:
     """Return rows with their first columns at other places, and zeros elsewhere."""
     result: Float = np.zeros((len(rows), n_features))
-    result[:, places] = rows[:, : len(places)]
+    if stay(places):
+        result[:, : len(places)] = rows[:, : len(places)]
+    else:
+        result[:, places] = rows[:, : len(places)]
     return result
+
+
+def stay(places: Integer) -> bool:
+    """Tell whether columns only get others after them."""
+    return bool(np.array_equal(places, np.arange(len(places))))
 
 
 def check_factor(factor: float) -> None:

@@ -16,7 +16,7 @@ from scipy import sparse
 from kampong._runtime.compute import blocks
 from kampong.data.labels import Members
 from kampong.data.rows import check_whole
-from kampong.statistics.means import ClassMeans
+from kampong.statistics.means import ClassMeans, stay
 from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
 from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
 from kampong.statistics.rows import Sample, within_squares, within_times
@@ -297,6 +297,9 @@ class ClassReservoir(ClassMeans):
         self._cut(always=True)
 
     def _move(self, places: Integer, n_features: int) -> None:
+        if self._sparse and stay(places) and n_features < 2**31:  # no index changes
+            super()._move(places, n_features)
+            return
         kept = self._cut()
         if self._sparse:
             rows = cast("sparse.csr_array", self._rows(kept))

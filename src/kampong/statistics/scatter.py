@@ -60,6 +60,7 @@ class ClassScatter(ClassMeans):
     """
 
     holds_within = True
+    _joins = True
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)

@@ -168,10 +168,11 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
     Returns
     -------
     Predictor or None
-        None while fewer than two classes are known. Between two choices parameter and head are kept.
+        None while fewer than two classes are known, or while something else predicts and none is due. Between two
+        choices parameter and head are kept.
     """
     due = schedule.renews(rows)
-    if not due and (predictor is None or schedule.least == 1):
+    if not due and not schedule.rare and (predictor is None or schedule.least == 1):
         due = predictor is None or len(model.classes_) > len(predictor.classes)
     if not due:
         return predictor

@@ -25,6 +25,9 @@ FULL = 2**14
 EARLY = 2**11
 """Rows up to which a wide model is renewed more often: a solve costs little while the sample is small."""
 
+LATE = 2**12
+"""Rows from which on a model is renewed still less often where something else predicts."""
+
 NARROW = 128
 """Up to this width a solve is quick enough to come after every row at first, and after every row of a new class."""
 
@@ -48,7 +51,8 @@ class Schedule:
     early : int
         See `late`.
     rare : bool
-        Whether something else predicts: then renewals come only when the rows have grown fourfold.
+        Whether something else predicts: then renewals come only when the rows have grown fourfold, past 4,096 rows
+        sixteenfold, and choices at row 16 and from 4,096 on.
     """
 
     least: int
@@ -72,7 +76,6 @@ class Schedule:
             classes = power_of_two(max(len(model.classes_), 2))
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
-            growth = max(growth, 4) if rare else growth
         elif width > NARROW:
             least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
         else:
@@ -90,7 +93,8 @@ class Schedule:
     def next_after(self, rows: int) -> int:
         """Return the next row number at which the predictor is renewed."""
         if self.rare:
-            return max(FIRST, 1 << 2 * ((rows.bit_length() + 1) // 2))
+            step = 2 if rows < LATE else 4
+            return max(FIRST, 1 << step * ((rows.bit_length() + step - 1) // step))
         pace = self.interval(rows)
         return (rows // pace + 1) * pace
 
@@ -104,6 +108,8 @@ class Schedule:
         """Tell whether parameter and head are chosen anew at this row number."""
         if rows < FIRST or rows & (rows - 1):
             return False
+        if self.rare:
+            return rows == FIRST or (rows >= LATE and self.renews(rows))
         step, since = self.growth.bit_length() - 1, FIRST.bit_length()
         if rows > FULL and step < 3:
             step, since = 3, FULL.bit_length()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -170,7 +171,12 @@ class Predictor:
 
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
-        return project(X, self.components, self.mean)
+        return project(X, self.components, self.mean, centre=self._centre)
+
+    @cached_property
+    def _centre(self) -> Float:
+        """The coordinates of the mean."""
+        return np.asarray(self.mean @ self.components.T)
 
     def seen_points(self, X: Rows) -> Float:
         """Return the coordinates that the head looks at: the points, and those along the hidden directions."""
