@@ -90,8 +90,8 @@ def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted):
     ridge = 0.3 * rows.usual * 10.0 ** rng.uniform(-1, 3)
     parts = rows.parts(ridge)
     sample = SampledScatter(4).update(X, y, weights).sample()
-    for place in rows.judges[:8]:
-        row = int(np.flatnonzero((sample.rows[place] == X).all(axis=1))[0])
+    for place, judge in enumerate(rows.judges[:8]):
+        row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         products, squares = left_out_by_hand(X, y, weights, row, ridge)
         scale = np.abs(products).max() + np.abs(squares).max()
         np.testing.assert_allclose(parts.products[place], products, atol=1e-7 * scale)
@@ -107,8 +107,8 @@ def test_the_regression_left_out_is_least_squares_without_the_row(seed):
     centred = np.hstack([X - X.mean(axis=0), np.ones((25, 1))])
     pull = np.diag([ridge * 25] * 3 + [0.0])
     targets = np.eye(3)[y]
-    for place in range(0, 25, 4):
-        row = int(np.flatnonzero((sample.rows[place] == X).all(axis=1))[0])
+    for place, judge in list(enumerate(rows.judges))[::4]:
+        row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         kept = np.arange(25) != row
         theta = np.linalg.solve(centred[kept].T @ centred[kept] + pull, centred[kept].T @ targets[kept])
         np.testing.assert_allclose(parts.regression[place], centred[row] @ theta, atol=1e-8)

@@ -60,7 +60,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
     """
 
     def __init__(self, statistics: KernelScatter, sample: Sample, ridge: float) -> None:
-        self.counts, self.total = statistics.counts, statistics.total
+        self.brief, self.counts, self.total = False, statistics.counts, statistics.total
         self.mean = statistics.mean
         white = _whitener(statistics.within_scatter(), ridge)
         self.values, self.usual = np.zeros(statistics.n_features), 1.0
@@ -68,13 +68,14 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         self.rows = np.asarray(white(np.asarray(sample.rows) - self.mean))
         self._take(sample)
         self.judges = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
+        self.judging = self.rows[self.judges]
         with np.errstate(divide="ignore"):
             self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
 
     def loss(self) -> float:
         """Return what the mixture of heads costs."""
         judged = self.judged(self.judges)
-        scores, _ = self.members(self.parts(1.0, self.judges), self.judges)
+        scores, _ = self.members(self.parts(1.0), self.judges)
         weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
         return badness(np.tensordot(weights, scores, 1), judged)
 
@@ -92,8 +93,9 @@ class LandmarkTrial(Trial):
     def _offers_logistic(self) -> bool:
         return False
 
-    def _widen(self) -> None:
-        """Add no directions: those of a kernel's feature space are many."""
+    def _more(self) -> Float:
+        """Return no directions: those of a kernel's feature space are many."""
+        return np.empty((len(self.rows.values), 0))
 
     def _sees_columns(self) -> bool:
         return False

@@ -17,17 +17,19 @@ the data. Heads are compared by the same smooth errors.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from kampong.subspace.heads.fitting import Judged, badness, fit_weights, least_point
+from kampong.subspace.heads.descent import by_batches
+from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_weights, least_point
 from kampong.subspace.heads.linear import noise_of
-from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.subspace.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
 from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
 from kampong.subspace.heads.quadratic import ClassShapes, Quadratic
-from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores, penalty_of
+from kampong.subspace.trials import EMPTY, HeadTrial, Parts, among_means, member_scores, penalty_of
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer
@@ -62,6 +64,9 @@ SOME = 1024
 COLUMNS, PENALTY = 4e8, 5e-3
 """A logistic head sees all columns where rows × classes × columns are no more, and its penalty there."""
 
+HEAVY, PASSES = 5e6, 6e8
+"""Rows × classes × columns past which a logistic head is trained by batches, and how many of them in all passes."""
+
 DIRECTIONS = 64
 """What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
 
@@ -85,16 +90,21 @@ class LeaveOneOut:
         sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
-        values, self.vectors = linalg.eigh(statistics.within_scatter(), overwrite_a=True, check_finite=False)
+        values, self.vectors = linalg.eigh(
+            statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd"
+        )
         self.values = np.maximum(values, 0.0)
         self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
         dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
-        self.rows = (dense.astype(np.float64, copy=False) - self.mean) @ self.vectors
+        self.plain = dense.astype(np.float64, copy=False) - self.mean
         self._take(sample)
         known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         K, d = means.shape
         most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
         self.judges = known[: min(most, SOME) if brief else most]
+        # turned by all eigenvectors: every row where columns are few, else those that judge
+        self.rows = self.plain @ self.vectors if d <= DIRECTIONS else None
+        self.judging = self.plain[self.judges] @ self.vectors if self.rows is None else self.rows[self.judges]
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
@@ -110,27 +120,21 @@ class LeaveOneOut:
         """Return classes and weights of some rows."""
         return Judged(self.codes[rows], self.weights[rows])
 
-    def parts(self, ridge: float, some: Integer | slice = slice(None)) -> Parts:
-        """Return products with the class means, squared lengths of the means, and the regression, rows left out."""
+    def parts(self, ridge: float, count: int | None = None) -> Parts:
+        """Return what the rows that judge, or the first of them, score without themselves.
+
+        That is products with the class means, squared lengths of the means, and the regression on the classes.
+        """
         metric = 1.0 / (self.values + ridge)
         scaled = self.means * metric
-        gram = scaled @ self.means.T
-        rows, codes, w = self.rows[some], self.codes[some], self.gone[some]
+        gram, total = scaled @ self.means.T, self.total
+        rows, some = self.judging[:count], self.judges[:count]
+        codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
         products, length = rows @ scaled.T, np.square(rows) @ metric
-        i, squares, total = np.arange(len(codes)), gram.diagonal(), self.total
-        left = self.left[some]
-        left = np.where(left > LEAST_LEFT * self.counts[codes], left, self.counts[codes])
-        away = length - 2 * products[i, codes] + squares[codes]
-        alpha = w * self.counts[codes] / (left * total)
-        gap = np.maximum(1.0 - alpha * away, 1e-9)
-        shrink = (total - w) / total
-        along = length - products[i, codes]
-        other = products - gram[codes]
-        new_products = shrink[:, None] * (products + (alpha / gap * along)[:, None] * other)
-        new_squares = shrink[:, None] * (squares + (alpha / gap)[:, None] * other * other)
-        move = w / left
-        new_products[i, codes] -= move * shrink * along / gap
-        new_squares[i, codes] += shrink / gap * (-2 * move * other[i, codes] + move * move * away)
+        without, gone = self._without(products, length, gram, some)
+        new_squares = gone.shrink[:, None] * (gram.diagonal() + gone.factor[:, None] * np.square(gone.other))
+        mine = gone.other[i, codes]
+        new_squares[i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
         priors = self.counts / total
         root = np.sqrt(priors)
         inner = gram * root * root[:, None]
@@ -140,7 +144,43 @@ class LeaveOneOut:
         lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)
         fitted[i, codes] -= lever
         fitted /= (1.0 - lever)[:, None]
-        return Parts(new_products, np.maximum(new_squares, 0.0), fitted, gram)
+        return Parts(without, np.maximum(new_squares, 0.0), fitted, gram)
+
+    def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
+        """Return products of rows with the class means, each without the row, by (1)."""
+        codes, w, total = self.codes[some], self.gone[some], self.total
+        i, left = np.arange(len(codes)), self.left[some]
+        left = np.where(left > LEAST_LEFT * self.counts[codes], left, self.counts[codes])
+        along = length - products[i, codes]
+        away = along - products[i, codes] + gram.diagonal()[codes]
+        alpha = w * self.counts[codes] / (left * total)
+        gap = np.maximum(1.0 - alpha * away, 1e-9)
+        gone = _Gone(products - gram[codes], away, gap, alpha / gap, (total - w) / total, w / left)
+        new = gone.shrink[:, None] * (products + (gone.factor * along)[:, None] * gone.other)
+        new[i, codes] -= gone.move * gone.shrink * along / gap
+        return new, gone
+
+    def products(self, ridge: float, more: Float) -> tuple[Float, Float]:
+        """Return products of all rows with the class means, each row left out, and coordinates along more directions.
+
+        `more` holds directions as columns, about orthonormal in the metric. Where columns are many, the length of a row
+        that does not judge is known along these and the class means, and the rest is taken to be in proportion to its
+        plain length, as it is for the rows that judge: it only enters how little the row moves its class.
+        """
+        metric = 1.0 / (self.values + ridge)
+        scaled = self.means * metric
+        gram = scaled @ self.means.T
+        if self.rows is not None:
+            products, along = self.rows @ scaled.T, self.rows @ more
+            return self._without(products, np.square(self.rows) @ metric, gram, slice(None))[0], along
+        both = self.plain @ (self.vectors @ np.hstack([scaled.T, more]))
+        products, along = both[:, : len(scaled)], both[:, len(scaled) :]
+        sizes = np.einsum("ij,ij->i", self.plain, self.plain)
+        length = np.square(among_means(products, gram)).sum(axis=1) + np.einsum("ij,ij->i", along, along)
+        exact = np.square(self.judging) @ metric
+        length += (exact - length[self.judges]).sum() / max(sizes[self.judges].sum(), TINY) * sizes
+        length[self.judges] = exact
+        return self._without(products, length, gram, slice(None))[0], along
 
     def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
         """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
@@ -149,14 +189,10 @@ class LeaveOneOut:
 
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
-        few = (
-            self.judges
-            if len(self.values) <= DIRECTIONS
-            else self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
-        )
+        few = self.judges[: JUDGES if len(self.values) <= DIRECTIONS else FEW if len(self.counts) <= 32 else FEW // 2]
         judged, curve = self.judged(few), []
         for decade in DECADES:
-            scores, _ = self.members(self.parts(self.usual * 10.0**decade, few), few)
+            scores, _ = self.members(self.parts(self.usual * 10.0**decade, len(few)), few)
             weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
             curve.append(badness(np.tensordot(weights, scores, 1), judged))
         values = np.array(curve)
@@ -166,6 +202,17 @@ class LeaveOneOut:
     def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
         """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
         return Trial(self, ridge, components, inside)
+
+
+class _Gone(NamedTuple):
+    """What a row that leaves changes: see the formulas of this file."""
+
+    other: Float
+    away: Float
+    gap: Float
+    factor: Float
+    shrink: Float
+    move: Float
 
 
 def most_rows(n_features: int) -> int:
@@ -178,17 +225,23 @@ class Trial(HeadTrial):
 
     def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
-        parts = rows.parts(ridge)
-        judges = rows.judges
-        chosen = Parts(parts.products[judges], parts.squares[judges], parts.regression[judges], parts.gram)
-        scores, noise = rows.members(chosen, judges)
-        super().__init__(scores, rows.judged(judges), noise, inside)
-        # coordinates in which no row knows itself: its products with the class means say where it lies among them
-        self.points = parts.products @ np.linalg.pinv(inside.means).T
-        self.hidden = np.empty((0, components.shape[1]))
+        scores, noise = rows.members(rows.parts(ridge), rows.judges)
+        super().__init__(scores, rows.judged(rows.judges), noise, inside)
         self.further: Float | None = None
-        self.wide: Float = self.points
-        self._widen()
+        self.more = self._more()
+        if self.more.shape[1]:
+            self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T)
+        else:
+            self.hidden = np.empty((0, components.shape[1]))
+
+    @cached_property
+    def wide(self) -> Float:
+        """Return coordinates of all rows in which no row knows itself, and those along further directions.
+
+        Products of a row with the class means say where it lies among them.
+        """
+        products, along = self.rows.products(self.ridge, self.more)
+        return np.hstack([products @ np.linalg.pinv(self.inside.means).T, along])
 
     def _offers_logistic(self) -> bool:
         return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
@@ -201,29 +254,25 @@ class Trial(HeadTrial):
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
-        p, seen = self.points.shape[1], max(int(np.count_nonzero(self.rows.counts)), 1)
+        p, seen = len(self.components), max(int(np.count_nonzero(self.rows.counts)), 1)
         return bool(p <= DIRECTIONS // 2 and self.rows.own.sum() / seen >= max(2 * p, FEWEST))
 
-    def _widen(self) -> None:
-        """Add the directions of largest within-class variance that are conjugate to Fisher's."""
-        rows, d, p = self.rows, len(self.rows.values), self.points.shape[1]
+    def _more(self) -> Float:
+        """Return the directions of largest within-class variance that are conjugate to Fisher's, as columns."""
+        rows, d, p = self.rows, len(self.rows.values), len(self.components)
         count = max(0, min(d, DIRECTIONS) - p) if self._offers_shapes() or d <= DIRECTIONS else 0
-        if not count:
-            return
-        root = np.sqrt(rows.values + self.ridge)
-        fisher = root[:, None] * (rows.vectors.T @ self.components.T)  # orthonormal columns
         # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
         lead = np.arange(d if d <= DIRECTIONS else count)
         lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
-        if not len(lead):
-            return
+        if not count or not len(lead):
+            return np.empty((d, 0))
+        root = np.sqrt(rows.values + self.ridge)
+        fisher = root[:, None] * (rows.vectors.T @ self.components.T)  # orthonormal columns
         more: Float = -fisher @ fisher[lead].T
         more[lead, np.arange(len(lead))] += 1.0
         # Fisher's directions may lie among them: what is left of those comes last, and is rounding.
         more, upper, _ = linalg.qr(more, mode="economic", pivoting=True, check_finite=False)
-        more = more[:, np.abs(np.diag(upper)) > 1e-6] / root[:, None]
-        self.wide = np.hstack([self.points, rows.rows @ more])
-        self.hidden = np.ascontiguousarray((rows.vectors @ more).T)
+        return np.asarray(more[:, np.abs(np.diag(upper)) > 1e-6] / root[:, None])
 
     def _lift(self) -> Float:
         """Return what the ridge adds to the covariance along all directions."""
@@ -251,29 +300,42 @@ class Trial(HeadTrial):
 
     def _logistic(self) -> tuple[Head, Float]:
         """Train on rows that do not judge, choose the penalty on those that do, then train on all."""
-        rows, K = self.rows, len(self.rows.counts)
-        seen, shape, root = self.wide, None, None
+        rows, counts = self.rows, self.rows.counts
+        shape: Float | None = None
+        root: Float | None = None
+        seen: Float
+        scores: Float
         if self._sees_columns():
             # whitened, and a direction of small variance costs more: between the units of the columns and none
             spread = rows.values + max(self.ridge, rows.usual)
             root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
-            seen = rows.rows / root
+            seen = rows.plain @ (rows.vectors / root)
+        else:
+            seen = self.wide
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
         trained = np.flatnonzero(others)
-        heavy = len(trained) * K * seen.shape[1] > 5e6 and len(rows.values) > DIRECTIONS
-        penalties, most = (np.array([PENALTY if root is not None else PENALTIES[0]]), 12) if heavy else (PENALTIES, 60)
-        trained = trained if heavy else trained[: 3 * SOME if rows.brief else 6144]
-        trainers = seen[trained], rows.codes[trained], rows.own[trained]
-        judged = rows.judged(judges)
-        penalty, theta, scores = penalty_of(trainers, rows.counts, seen[judges], judged, penalties, most, shape)
-        part = slice(4 * SOME if rows.brief and not heavy else None)
-        trainers, most = (seen[part], rows.codes[part], rows.own[part]), 6 if heavy else most
-        theta = fit_logistic(*trainers, rows.counts, penalty, theta, most, shape)
+        price = len(trained) * len(counts) * seen.shape[1]
+        if price > HEAVY and len(rows.values) > DIRECTIONS:
+            penalty = PENALTY if root is not None else float(PENALTIES[0])
+            pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
+            passes = int(np.clip(round(PASSES / price), 3, 12))
+            start = start_of(counts, len(pull))
+            theta = by_batches(seen[trained], rows.codes[trained], rows.own[trained], pull, start, passes)
+            scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
+            scores[:, counts <= 0] = EMPTY
+            final = by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
+        else:
+            trained = trained[: 3 * SOME if rows.brief else 6144]
+            trainers = seen[trained], rows.codes[trained], rows.own[trained]
+            judged = rows.judged(judges)
+            penalty, theta, scores = penalty_of(trainers, counts, seen[judges], judged, PENALTIES, 60, shape)
+            part = slice(4 * SOME if rows.brief else None)
+            final = fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
         if root is not None:
-            theta = self._along(theta, root)
-        head = Logistic.of(theta, rows.counts, np.eye(theta.shape[1] - 1), penalty)
+            final = self._along(final, root)
+        head = Logistic.of(final, counts, np.eye(final.shape[1] - 1), penalty)
         return replace(head, settled=root is not None), scores
 
     def _along(self, theta: Float, root: Float) -> Float:

@@ -53,7 +53,7 @@ class Parts:
 
 def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
     """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
-    lengths = _lengths(parts)
+    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.gram), axis=1))
     gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
     cosine = cosine_scores(parts.products, parts.squares, lengths)
     scores = np.stack(
@@ -63,11 +63,11 @@ def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarra
     return scores
 
 
-def _lengths(parts: Parts) -> Float:
-    """Return the length of each row in the span of the class means, from its products with them."""
-    values, vectors = linalg.eigh(parts.gram, check_finite=False)
+def among_means(products: Float, gram: Float) -> Float:
+    """Return orthonormal coordinates of rows in the span of the class means, from their products with them."""
+    values, vectors = linalg.eigh(gram, check_finite=False)
     kept = values > 1e-9 * values[-1]
-    return np.asarray(np.linalg.norm(parts.products @ (vectors[:, kept] / np.sqrt(values[kept])), axis=1))
+    return np.asarray(products @ (vectors[:, kept] / np.sqrt(values[kept])))
 
 
 def penalty_of(
@@ -109,7 +109,7 @@ def penalty_of(
     """
     theta, path, losses = None, [], []
     for penalty in penalties:
-        theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape)
+        theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
         scores = seen @ theta[:, :-1].T + theta[:, -1]
         scores[:, counts <= 0] = EMPTY
         path.append((theta, scores))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
-from kampong._runtime.compute import run, split
+from kampong.subspace.heads.descent import Problem, settle
 from kampong.subspace.heads.linear import LinearHead
 
 if TYPE_CHECKING:
@@ -23,13 +23,10 @@ PENALTIES = 10.0 ** np.array([-2.0, -3.0, -4.0])
 USUAL = 1e-3
 """The same where nothing judges."""
 
-FEW = 600
-"""Up to so many numbers Newton's method is exact and quick; past that L-BFGS is used."""
+FEW = 800
+"""Up to so many numbers their second derivatives are used; past that L-BFGS begins without."""
 
 OFFSET_PENALTY = 1e-6
-
-PARTS, LARGE = 4, 2**22
-"""Into how many parts a large product is cut, and how many multiplications make it large."""
 
 STEPS, NEW_STEPS, STEP_PRICE = 4, 15, 2e7
 """Steps where a head is kept and the statistics have changed, where classes are new, and numbers that a step reads."""
@@ -121,6 +118,7 @@ def fit_logistic(
     start: Float | None = None,
     most: int = 60,
     shape: Float | None = None,
+    gain: float = 1e-15,
 ) -> Float:
     """Return weights and offsets, (K, p + 1), of least mean log-loss and penalty.
 
@@ -139,25 +137,27 @@ def fit_logistic(
     start : array of shape (K, p + 1), optional
         Where to start from.
     most : int
-        The most steps of L-BFGS.
+        The most steps.
     shape : array of shape (p,), optional
         What the penalty is multiplied by along each coordinate.
+    gain : float
+        Where the numbers are few, it ends where a step would gain less.
 
     Returns
     -------
     array of shape (K, p + 1)
         The offset stands last.
     """
-    K, q = len(counts), points.shape[1] + 1
+    K, q, fresh = len(counts), points.shape[1] + 1, start is None
     if start is None:
         start = start_of(counts, q)
     extended = np.hstack([points, np.ones((len(points), 1))])
     pull = np.full(q, penalty)
     pull[:-1] *= 1.0 if shape is None else shape
     pull[-1] = OFFSET_PENALTY
-    problem = _Problem(extended, codes, own / own.sum(), pull)
+    problem = Problem(extended, codes, own / own.sum(), pull)
     if K * q <= FEW and most > NEW_STEPS:
-        return _newton(problem, start)
+        return settle(problem, start, fresh=fresh, gain=gain, most=most)
     # The loss bends by about half the prior of a class along a whitened coordinate: that is the unit of a row.
     unit = 1.0 / np.sqrt(np.maximum(counts / counts.sum(), 1e-4)[:, None] * 0.5 + pull)
 
@@ -177,79 +177,3 @@ def start_of(counts: Float, q: int) -> Float:
     start = np.zeros((len(counts), q))
     start[:, -1] = np.log(np.maximum(counts, 1e-9 * counts.sum()) / counts.sum())
     return start
-
-
-class _Problem:
-    """The mean log-loss of a linear model, and its slope."""
-
-    def __init__(self, rows: Float, codes: Integer, weights: Float, pull: Float) -> None:
-        self.rows, self.codes, self.weights, self.pull = rows, codes, weights, pull
-        self.places = np.arange(len(rows))
-
-    def value(self, theta: Float) -> tuple[float, Float]:
-        scores = self.rows @ theta.T
-        scores -= scores.max(axis=1, keepdims=True)
-        mine = scores[self.places, self.codes]
-        np.exp(scores, out=scores)
-        mass = scores.sum(axis=1)
-        loss = float(self.weights @ (np.log(mass) - mine)) + 0.5 * float((self.pull * theta * theta).sum())
-        scores /= mass[:, None]
-        return loss, scores
-
-    def both(self, theta: Float) -> tuple[float, Float]:
-        """Return the value and its slope, a part of the rows a thread: BLAS may be held to one."""
-        parts = split(len(self.rows), PARTS if self.rows.shape[0] * theta.size > LARGE else 1)
-        values, slopes = np.zeros(len(parts)), np.zeros((len(parts), *theta.shape))
-
-        def work(number: int, start: int, stop: int) -> None:
-            rows, w = self.rows[start:stop], self.weights[start:stop]
-            places, codes = self.places[: stop - start], self.codes[start:stop]
-            scores = rows @ theta.T
-            scores -= scores.max(axis=1, keepdims=True)
-            mine = scores[places, codes]
-            np.exp(scores, out=scores)
-            mass = scores.sum(axis=1)
-            values[number] = w @ (np.log(mass) - mine)
-            scores *= (w / mass)[:, None]
-            scores[places, codes] -= w
-            np.matmul(scores.T, rows, out=slopes[number])
-
-        run(work, [(number, *part) for number, part in enumerate(parts)])
-        loss = float(values.sum()) + 0.5 * float((self.pull * theta * theta).sum())
-        return loss, slopes.sum(axis=0) + self.pull * theta
-
-    def gradient(self, theta: Float, chances: Float) -> Float:
-        residual = chances * self.weights[:, None]
-        residual[self.places, self.codes] -= self.weights
-        slope: Float = residual.T @ self.rows + self.pull * theta
-        return slope
-
-
-def _newton(problem: _Problem, start: Float) -> Float:
-    """Solve to the last digits by Newton's method with halved steps."""
-    K, q = start.shape
-    rows, theta = problem.rows, start
-    goal, chances = problem.value(theta)
-    for _ in range(30):
-        weighted = chances * problem.weights[:, None]
-        hessian = np.empty((K, q, K, q))
-        for a in range(K):
-            for b in range(a, K):
-                bend = weighted[:, a] * ((a == b) - chances[:, b])
-                block = rows.T @ (rows * bend[:, None])
-                hessian[a, :, b], hessian[b, :, a] = block, block.T
-        matrix = hessian.reshape(K * q, K * q)
-        # A little more on the diagonal changes the step, not where it ends.
-        matrix.flat[:: K * q + 1] += np.tile(problem.pull, K) + 1e-12 * np.trace(matrix)
-        gradient = problem.gradient(theta, chances).ravel()
-        step = -linalg.cho_solve(linalg.cho_factor(matrix), gradient)
-        slope = float(gradient @ step)
-        if -slope < 1e-18:
-            break
-        length, new = 1.0, problem.value(theta + step.reshape(K, q))
-        while new[0] > goal + 1e-4 * length * slope + 1e-15 and length > 1e-4:
-            length /= 2
-            new = problem.value(theta + length * step.reshape(K, q))
-        theta = theta + length * step.reshape(K, q)
-        goal, chances = new
-    return theta
