@@ -20,7 +20,7 @@ from kampong.subspace.heads import logistic
 from linear_models import quiet
 
 DIGITS = load_digits(return_X_y=True)
-HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "auto"]
+HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "hinge", "auto"]
 
 
 def forbid_the_choice(monkeypatch):
@@ -98,7 +98,7 @@ def test_a_class_that_came_since_is_predicted(head):
     assert (kept.answers(X[1200:])[1] == y[1200:]).mean() > 0.8
 
 
-@pytest.mark.parametrize("head", ["quadratic", "logistic", "auto"])
+@pytest.mark.parametrize("head", ["quadratic", "logistic", "hinge", "auto"])
 def test_it_follows_from_statistics_and_predictor_alone(head, tmp_path):
     X, y = DIGITS
     models = [FisherDiscriminant(head=head).partial_fit(X[:900], y[:900]) for _ in range(2)]

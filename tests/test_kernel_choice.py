@@ -12,7 +12,7 @@ from kampong.kernels.trial import FACTORS, LandmarkLeaveOneOut, _whitener
 from kampong.statistics.kernel_scatter import KernelScatter
 
 DIGITS = load_digits(return_X_y=True)
-HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "auto"]
+HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "hinge", "auto"]
 
 
 def test_a_row_left_out_in_closed_form_is_a_fit_without_it():

@@ -23,7 +23,7 @@ from problems import problem
 from reference_linear import largest_angle
 
 GIVEN = np.array([0.7, 0.2, 0.1])
-HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "auto"]
+HEADS = ["gaussian", "nearest_mean", "cosine", "regression", "mixture", "quadratic", "logistic", "hinge", "auto"]
 
 
 def uneven(load):

@@ -209,7 +209,7 @@ def test_near_the_best_of_the_grid(model):
     assert chosen.score(X[test], y[test]) > max(scores) - 0.02
 
 
-HEADS = ("gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture")
+HEADS = ("gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture")
 
 
 @quiet
@@ -332,7 +332,7 @@ def smooth(name, streamed, times):
 
 
 @quiet
-@pytest.mark.parametrize("head", ["quadratic", "logistic", "mixture"])
+@pytest.mark.parametrize("head", ["quadratic", "logistic", "hinge", "mixture"])
 @pytest.mark.parametrize("shape", [(6, 4), (6, 2), (90, 30), (90, 64)])
 def test_where_nothing_varies_no_direction_is_rounding(shape, head):
     """Columns that are sums of others leave directions without variance: no head may look along a chance one."""

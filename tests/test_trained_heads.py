@@ -231,6 +231,7 @@ def test_while_everything_fits_a_wide_stream_trains_as_a_fit():
     X, y = sparse_text(1500, 9000, 30, n_classes=3, random_state=0)
     for model in (
         FisherDiscriminant(head="logistic"),
+        FisherDiscriminant(head="hinge"),
         FisherDiscriminant(head="quadratic"),
         InterClassScatter(head="best"),
     ):
@@ -264,17 +265,17 @@ def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many_row
     assert np.ptp(made[-1]) > 1.0
 
 
-def test_on_text_logistic_regression_is_a_member_of_the_mixture(many_rows, tmp_path):
+def test_on_text_support_vector_machines_are_a_member_of_the_mixture(many_rows, tmp_path):
     X, y = many_rows
     X, y, T = X[:8192], y[:8192], X[8192 - 500 :]
     model = FisherDiscriminant(head="mixture").fit(X, y)
     known = model.freeze()
     head, points = known.head, known.seen_points(T)
     assert head.weights[-1] > 0.01
-    others = replace(head, logistic=None).scores(points)
-    np.testing.assert_allclose(head.scores(points), others + head.weights[-1] * head.logistic.scores(points), atol=1e-9)
-    single = FisherDiscriminant(head="logistic").fit(X, y)
-    assert model.choice_.heads["mixture"] < single.choice_.heads["logistic"] + 1e-3
+    others = replace(head, trained=None).scores(points)
+    np.testing.assert_allclose(head.scores(points), others + head.weights[-1] * head.trained.scores(points), atol=1e-9)
+    single = FisherDiscriminant(head="hinge").fit(X, y)
+    assert model.choice_.heads["mixture"] < single.choice_.heads["hinge"] + 1e-3
     model.save(tmp_path / "model.kampong")
     np.testing.assert_array_equal(load(tmp_path / "model.kampong").predict_proba(T), model.predict_proba(T))
     np.testing.assert_allclose(model.to_sklearn(sparse=True).predict_proba(T), model.predict_proba(T), atol=1e-10)
@@ -282,13 +283,13 @@ def test_on_text_logistic_regression_is_a_member_of_the_mixture(many_rows, tmp_p
     np.testing.assert_allclose(streamed.predict_proba(T), model.predict_proba(T), atol=1e-6)
     known = streamed.freeze()
     kept = streamed.partial_fit(X[:50], y[:50]).freeze(keep=known)
-    assert kept.head.logistic is not None
+    assert kept.head.trained is not None
     losses = [-np.log(one.probabilities(X)[np.arange(len(y)), y]).mean() for one in (kept, known)]
     assert abs(losses[0] - losses[1]) < 0.02
     assert np.log(6) - losses[1] > 0.05  # something was learnt that could be lost
 
 
-def test_a_mixture_with_logistic_regression_leaves_for_other_runtimes(many_rows):
+def test_a_mixture_with_support_vector_machines_leaves_for_other_runtimes(many_rows):
     onnxruntime = pytest.importorskip("onnxruntime")
     adapter = pytest.importorskip("kampong.adapters.onnx")
     X, y = many_rows

@@ -13,9 +13,10 @@ import numpy as np
 
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.subspace import KernelPredictor
-from kampong.subspace.heads import Cosine, Head, LinearHead, Mixture, Quadratic, Regression
+from kampong.subspace.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
+from kampong.subspace.heads.hinge import SHIFT, STEEP
 from kampong.subspace.heads.linear import regression_map
-from kampong.subspace.heads.mixture import MEMBERS
+from kampong.subspace.heads.mixture import MEMBERS, TRAINED
 from kampong.subspace.plain import CERTAIN, LOW
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _(head: Mixture, graph: Graph, points: str) -> tuple[str, np.ndarray]:
     kept, b = np.flatnonzero(head.priors), head.weights
     p, centres = len(head.whitener), head.centres[kept]
     first = points
-    if head.quadratic is not None and p < head.quadratic.roots.shape[1]:  # which alone looks at the hidden directions
+    if p < head.n_seen:  # only members that are trained look at the hidden directions
         first = graph.node("Slice", points, np.array([0]), np.array([p]), np.array([1]))
     white = graph.node("MatMul", first, head.whitener)
     weights, offsets = head.linear()
@@ -216,11 +217,25 @@ def _(head: Mixture, graph: Graph, points: str) -> tuple[str, np.ndarray]:
         scores = graph.node("Add", scores, graph.node("Mul", _cosine(graph, white, centres), float(b[1])))
     if b[2]:
         scores = graph.node("Add", scores, graph.node("Mul", _regression(graph, white, head, kept), float(b[2])))
+    if isinstance(head.trained, Hinge):
+        more = _machines(graph, points, head.trained, kept)
+        scores = graph.node("Add", scores, graph.node("Mul", more, float(b[TRAINED])))
     if head.quadratic is not None and b[MEMBERS]:
         more, seen = scores_of(head.quadratic, graph, points)
         places = (seen[:, None] == kept).astype(float)
         scores = graph.node("Add", scores, graph.node("Mul", graph.node("MatMul", more, places), float(b[MEMBERS])))
     return scores, kept
+
+
+@scores_of.register
+def _(head: Hinge, graph: Graph, points: str) -> tuple[str, np.ndarray]:
+    kept = np.flatnonzero(np.isfinite(head.offsets))
+    return _machines(graph, points, head, kept), kept
+
+
+def _machines(graph: Graph, points: str, head: Hinge, kept: np.ndarray) -> str:
+    """Write log(log(1 + exp(4 m + 2))) of the margins m."""
+    return _log_softplus(graph, graph.affine(points, STEEP * head.weights[kept], STEEP * head.offsets[kept] + SHIFT))
 
 
 def _cosine(graph: Graph, white: str, centres: Float) -> str:
@@ -231,9 +246,13 @@ def _cosine(graph: Graph, white: str, centres: Float) -> str:
 
 
 def _regression(graph: Graph, white: str, head: Regression | Mixture, kept: np.ndarray) -> str:
-    """Write log(log(1 + exp f)), which is f where that is very negative."""
+    """Write log(log(1 + exp f)) of the regression f."""
     weights = regression_map(head.centres, head.priors).T[kept] / head.noise
-    fitted = graph.affine(white, weights, head.priors[kept] / head.noise)
+    return _log_softplus(graph, graph.affine(white, weights, head.priors[kept] / head.noise))
+
+
+def _log_softplus(graph: Graph, fitted: str) -> str:
+    """Write log(log(1 + exp f)), which is f where that is very negative."""
     above = graph.node("Log", _softplus(graph, graph.node("Max", fitted, LOW)))
     return graph.node("Add", above, graph.node("Min", graph.node("Sub", fitted, LOW), 0.0))
 

@@ -80,7 +80,7 @@ def learn(
     head: Annotated[
         str,
         typer.Option(
-            help="What predicts: auto, gaussian, nearest_mean, cosine, regression, quadratic, logistic or mixture.",
+            help="One of auto, gaussian, nearest_mean, cosine, regression, quadratic, logistic, hinge, mixture.",
             rich_help_panel=MODEL,
         ),
     ] = "auto",

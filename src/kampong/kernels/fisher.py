@@ -70,11 +70,12 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
         nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
         `landmarks` the number of Fourier features.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
-        covariance a class, or logistic regression, both trained on a sample of 2,048 rows; or a mixture. "auto", or
-        "best", takes
+        covariance a class, logistic regression, or a linear support vector machine a class, trained on a sample of
+        2,048 rows; or a mixture. "auto", or "best", takes
         the one of Gaussian, cosine, regression and mixture that errs least on that sample, its rows left out one by
         one. All are calibrated there. With several labels a row it is Gaussian. Fourier features with a named head
         keep no sample, and are not calibrated.
@@ -250,12 +251,14 @@ class KernelMarginSubspace(KernelSubspace):
         quarter of the landmarks (at most 500) leaves unexplained, and moves each to the mean of the rows of its class
         nearest to it. "auto" is "centres" for dense rows and a named kernel, else "rows". "fourier" makes
         `landmarks` the number of Fourier features.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ, ρ the
         automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"); the nearest class mean; the
-        cosine to the class means; least squares on the classes; a covariance a class, or logistic regression, both
-        trained on a sample of 2,048 rows; or a mixture. "best" keeps that sample too, and takes the one that errs least
-        on parts of it, held back in turn from the statistics; it is calibrated there.
+        cosine to the class means; least squares on the classes; a covariance a class, logistic regression, or a
+        linear support vector machine a class, trained on a sample of 2,048 rows; or a mixture. "best" keeps
+        that sample too, and takes the one that errs least on parts of it, held back in turn from the
+        statistics; it is calibrated there.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool

@@ -39,7 +39,8 @@ class CriterionSubspace(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace, or a head of your own by its name. "best" takes the one that errs least
         on rows held back; "auto" is the same where the parameter is chosen, else Gaussian classes.
     reservoir_bytes : int

@@ -241,7 +241,8 @@ class _Judge:
         self.truth = truth if trained.multilabel else np.argmax(truth, axis=1)
         self.weights = trained.sample.weights[trained.fold][known]
         basis = self.space.basis
-        self.points = project(trained.rows, basis, mean).astype(np.float64)[known]
+        self.rows = trained.rows if known.all() else trained.rows[known]
+        self.points = project(self.rows, basis, mean).astype(np.float64)
         self.means = np.where(self.counts[:, None] > 0, trained.means - mean, 0.0) @ basis.T
         self.centre = (trained.row_mean - mean) @ basis.T
 
@@ -283,6 +284,7 @@ class _Judge:
             self.trained.fold,
             lift,
             plain,
+            self.rows,
         )
 
     def _found(self, criterion: Criterion) -> Float:

@@ -57,12 +57,15 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         statistics of all rows and beside them those of half-lives 8, 32, 128 and 1024. Each row is predicted by all
         of them before it is learnt, and the one of least recent loss predicts (`half_life_`); where no forgetting
         helps that is the model of all rows. Past 128 features, and for several labels a row, "auto" forgets nothing.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
-        covariance a class, or logistic regression, both trained on the sample of rows; or several of them weighed
-        together. "best" takes the one that errs least on rows left out; "auto" does so where the ridge is chosen by
-        them, else it is Gaussian. With the ridge chosen, or "best", probabilities are calibrated on the same rows.
+        covariance a class, logistic regression, or a linear support vector machine a class, these three trained on
+        rows in hand or the sample of a stream; or several of them weighed together. "best" takes the one that errs
+        least on rows left out; "auto" does so where the ridge is chosen by them, else it is Gaussian. With the ridge
+        chosen, or "best", probabilities are calibrated on the same rows. Past 8192 sparse columns "hinge" sees all of
+        them, as a member of the mixture too.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).

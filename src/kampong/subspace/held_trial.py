@@ -19,14 +19,18 @@ from kampong.statistics.part_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.rows import ClassRows
 from kampong.statistics.scatter import ClassScatter
-from kampong.subspace.heads.fitting import Judged
+from kampong.subspace.heads.fitting import Judged, fit_weights, least_point
+from kampong.subspace.heads.hinge import EPOCHS as ALL_EPOCHS
+from kampong.subspace.heads.hinge import USUAL as USUAL_COST
+from kampong.subspace.heads.hinge import Hinge, Machines, most_rows
 from kampong.subspace.heads.linear import NearestMean, noise_of
 from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.subspace.heads.mixture import Mixture
 from kampong.subspace.heads.quadratic import ClassShapes, Quadratic, class_shapes
 from kampong.subspace.trials import EMPTY, HeadTrial, Parts, member_scores, penalty_of
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
+    from kampong._runtime.compute import Float, Integer, Rows
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.heads.base import Head, Inside
 
@@ -38,9 +42,19 @@ TRAINERS, POINTS_BYTES = 2**18, 2**28
 MOST_SHAPES, ROWS_A_DIRECTION, ENOUGH = 32, 200, 1000
 """Directions that a covariance a class may have; rows a direction, and rows in all, that logistic regression needs."""
 
+COSTS, EPOCHS, LAST = np.array([0.5, 1.5, 4.5]), 3, 1
+"""Nodes of the cost of support vector machines, passes over the rows for each, and those that show the judges too."""
+
+MANY, FEW_JUDGES, COLUMN_BYTES = 5e7, 1 / 32, 2**29
+"""Entries × classes past which they have the usual cost; the part of the rows that they can do without; and the most
+bytes of their weights."""
+
 HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
 """Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
 early is a penalty too."""
+
+GROWN = 1.5
+"""Where a head is kept, its weights of all columns are too until there are so many times the rows."""
 
 SAME = 1e-6
 """Directions that lie in a space but for this part of them lie in it: they do to rounding, or not at all."""
@@ -70,6 +84,8 @@ class Piece(NamedTuple):
         What a ridge adds to the covariance.
     plain : array of shape (n, K)
         What the nearest mean scores, in coordinates that are not whitened, times the mean variance of a feature.
+    rows : array or sparse matrix of shape (n, d)
+        The rows themselves.
     """
 
     parts: Parts
@@ -80,6 +96,7 @@ class Piece(NamedTuple):
     fold: Integer
     lift: Float
     plain: Float
+    rows: Rows
 
 
 class HeldTrial(HeadTrial):
@@ -108,6 +125,7 @@ class HeldTrial(HeadTrial):
         self._known: dict[int, tuple[Float, Integer, Float]] = {}
         self._taught: Inside | None = None
         self._made: tuple[Head, Float] | None = None
+        self._machines: tuple[Head, Float] | None = None
         self.hidden = np.empty((0, components.shape[1]))
 
     def _offers_shapes(self) -> bool:
@@ -120,10 +138,19 @@ class HeldTrial(HeadTrial):
     def _offers_logistic(self) -> bool:
         return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
 
-    def _mixes_logistic(self) -> bool:
-        """Tell whether logistic regression may be a member of the mixture: on text it is far too sure alone."""
+    def _sees_columns(self) -> bool:
+        """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not isinstance(self.statistics, ClassScatter | KernelScatter)
-        return text and len(self.pieces) == 1 and self._offers_logistic()
+        text = text and not isinstance(self.pieces[0].rows, np.ndarray)
+        fits = 8 * len(self.inside.counts) * self.components.shape[1] <= COLUMN_BYTES
+        return text and fits and rows_kept(self.statistics) >= ENOUGH
+
+    def _linear_name(self) -> str:
+        return Hinge.name if self._sees_columns() else super()._linear_name()
+
+    def _mixes_linear(self) -> bool:
+        """Tell whether support vector machines are a member of the mixture."""
+        return self._sees_columns()
 
     def _rows(self) -> float:
         """Return the weight of the rows that could train a head, without looking at them."""
@@ -173,6 +200,52 @@ class HeldTrial(HeadTrial):
         whitener, shapes = class_shapes(self._everybody())
         self.quadratic = Quadratic.of(shapes, float(np.exp(np.mean(logs))), self.inside.log_priors(), whitener)
         return np.concatenate(scores)
+
+    def _hidden_for(self, name: str) -> Float:
+        own = name == Hinge.name or (name == Mixture.name and self.share > 0)
+        return self.hidden if own else self.hidden[:0]
+
+    def _hinge(self) -> tuple[Head, Float]:
+        """Train support vector machines without each piece, choose their cost there, then train on all."""
+        if self._machines is None:
+            self._machines = self._on_columns() if self._sees_columns() else self._on_directions()
+        return self._machines
+
+    def _on_columns(self) -> tuple[Head, Float]:
+        counts, known = self.inside.counts, self.statistics
+        X, places, codes, own = rows_to_train(known, most_rows(len(counts)))
+        many = X.size * len(counts) > MANY
+        costs, epochs = (np.array([USUAL_COST]), ALL_EPOCHS) if many else (COSTS, EPOCHS)
+        scores: list[list[Float]] = [[] for _ in costs]
+        machines = Machines(X, places, codes, own, len(counts))
+        for number, piece in enumerate(self.pieces):
+            machines = machines if not number else Machines(X, places, codes, own, len(counts))
+            others = np.setdiff1d(np.arange(len(codes)), piece.fold, assume_unique=True)
+            for one, cost in zip(scores, costs, strict=True):
+                one.append(machines.ascend(float(cost), epochs, others).scores(piece.rows))
+                one[-1][:, piece.counts <= 0] = EMPTY
+        cost, said = self._least([np.concatenate(one) for one in scores], costs)
+        if not many:
+            machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
+        elif len(self.pieces) > 1 or len(self.pieces[0].fold) > FEW_JUDGES * len(codes):
+            machines.ascend(cost, LAST)
+        head, self.hidden = columns_head(machines, known, len(self.components), cost)
+        return head, said
+
+    def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
+        """Return the cost that the judges like best, between the nodes, and the scores of the best node."""
+        losses = np.array([fit_weights(one[None], self.judged, np.array([1.0]))[1] for one in scores])
+        best = scores[int(np.argmin(losses))]
+        return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
+
+    def _on_directions(self) -> tuple[Head, Float]:
+        """Train along the directions alone, with the usual cost."""
+        scores, counts = [], self.inside.counts
+        for number, piece in enumerate(self.pieces):
+            points, codes, own = self._trainers(number)
+            scores.append(Machines(points, None, codes, own, len(counts)).ascend(USUAL_COST).scores(piece.points))
+            scores[-1][:, piece.counts <= 0] = EMPTY
+        return Hinge.build(self._everybody()), np.concatenate(scores)
 
     def _logistic(self) -> tuple[Head, Float]:
         """Train on rows that are not in the first part, choose the penalty there, then train on all.
@@ -231,6 +304,39 @@ def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> t
     sample = statistics.sample(most)
     points = project(sample.rows, directions, mean)
     return points.astype(np.float64, copy=False), sample.members.codes, sample.own
+
+
+def rows_to_train(statistics: Kept, most: int) -> tuple[Rows, Integer, Integer, Float]:
+    """Return rows, which of them to train with in the order of their keys, and the classes and weights of those."""
+    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
+        return statistics.held()[0], *statistics.drawn(most)
+    sample = statistics.sample(min(most, TRAINERS))
+    return sample.rows, np.arange(len(sample.own)), sample.members.codes, sample.own
+
+
+def columns_head(machines: Machines, statistics: ClassMeans, n_directions: int, cost: float) -> tuple[Hinge, Float]:
+    """Return support vector machines on all columns as a head, and their weights as hidden directions, (K, d)."""
+    counts = statistics.counts
+    weights, offsets = machines.weights()
+    weights[counts <= 0] = 0.0
+    n_rows = statistics.n_samples
+    return Hinge.of_columns(offsets + weights @ statistics.mean, counts, n_directions, cost, n_rows), weights
+
+
+def columns_again(
+    hinge: Hinge, statistics: ClassMeans, keep_mean: Float, hidden: Float, n_directions: int, *, new: bool
+) -> tuple[Hinge, Float] | None:
+    """Return support vector machines on all columns for other statistics, and their weights.
+
+    They are trained again where a class is new or the rows have grown by half; None where no rows are kept for that.
+    """
+    if not new and statistics.n_samples <= GROWN * hinge.n_rows:
+        return hinge.about(hidden @ (statistics.mean - keep_mean), n_directions), hidden
+    if not keeps_rows(statistics):
+        return None
+    K = len(statistics.counts)
+    machines = Machines(*rows_to_train(statistics, most_rows(K)), K).ascend(hinge.cost)
+    return columns_head(machines, statistics, n_directions, hinge.cost)
 
 
 def rows_kept(statistics: Kept) -> int:

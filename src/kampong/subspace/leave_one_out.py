@@ -25,6 +25,7 @@ from scipy import linalg
 
 from kampong.subspace.heads.descent import by_batches
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_weights, least_point
+from kampong.subspace.heads.hinge import USUAL, Hinge, Machines
 from kampong.subspace.heads.linear import noise_of
 from kampong.subspace.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
 from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
@@ -250,7 +251,7 @@ class Trial(HeadTrial):
         mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
         if name == Logistic.name and self.further is not None:
             return self.further
-        return self.hidden if mixed or name in (Quadratic.name, Logistic.name) else self.hidden[:0]
+        return self.hidden if mixed or name in (Quadratic.name, Logistic.name, Hinge.name) else self.hidden[:0]
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
@@ -292,6 +293,18 @@ class Trial(HeadTrial):
         ]
         left[:, rows.counts <= 0] = EMPTY
         return np.ascontiguousarray(left)
+
+    def _hinge(self) -> tuple[Head, Float]:
+        """Train support vector machines on rows that do not judge, then on all."""
+        rows, K = self.rows, len(self.rows.counts)
+        judges = rows.judges[: max(1, len(rows.codes) // 4)]
+        others = np.ones(len(rows.codes), dtype=bool)
+        others[judges] = False
+        apart = Machines(self.wide[others], None, rows.codes[others], rows.own[others], K).ascend(USUAL)
+        scores = apart.scores(self.wide[judges])
+        scores[:, rows.counts <= 0] = EMPTY
+        found = Machines(self.wide, None, rows.codes, rows.own, K).ascend(USUAL).weights()
+        return Hinge.of(*found, rows.counts, np.eye(self.wide.shape[1]), USUAL), scores
 
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""

@@ -47,11 +47,13 @@ class MarginSubspace(DiscriminantSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
-        least on rows held back, and calibrates its probabilities there. "auto" is "best" where ε is chosen too;
+        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
+        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        "auto" is "best" where ε is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
         them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
@@ -185,11 +187,13 @@ class InterClassScatter(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
-        least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
+        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
+        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        "auto" is Gaussian where S_w is kept or
         `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
         otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
@@ -302,11 +306,13 @@ class MaximumMarginCriterion(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
-        least on rows held back, and calibrates its probabilities there. "auto" is Gaussian where S_w is kept or
+        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
+        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        "auto" is Gaussian where S_w is kept or
         `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
         otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
@@ -426,11 +432,13 @@ class SupervisedKampongMeasure(MarginSubspace):
         power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
-    head : {"auto", "best", "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "mixture"}
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, or logistic regression, both trained on a sample of rows; or a mixture. "best" takes the one that errs
-        least on rows held back, and calibrates its probabilities there. "auto" is "best" where a is chosen too;
+        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
+        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        "auto" is "best" where a is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
         them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int

@@ -24,9 +24,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, Normalizer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from kampong.subspace.heads import Cosine, Head, LinearHead, Mixture, Quadratic, Regression
+from kampong.subspace.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
+from kampong.subspace.heads.hinge import SHIFT, STEEP
 from kampong.subspace.heads.linear import regression_map
-from kampong.subspace.heads.mixture import MEMBERS
+from kampong.subspace.heads.mixture import MEMBERS, TRAINED
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float
@@ -162,7 +163,7 @@ def features_of(head: Head) -> Features:
     """Return a head as weights of features that scikit-learn can compute."""
     raise TypeError(
         f"head={head.name!r} has no translation into scikit-learn. Use one of 'gaussian', 'nearest_mean', 'cosine', "
-        "'regression', 'quadratic', 'logistic' or 'mixture', or save the model and load it with kampong."
+        "'regression', 'quadratic', 'logistic', 'hinge' or 'mixture', or save the model and load it with kampong."
     )
 
 
@@ -182,6 +183,16 @@ def _(head: Cosine) -> Features:
 @features_of.register
 def _(head: Regression) -> Features:
     return _regression(head)
+
+
+@features_of.register
+def _(head: Hinge) -> Features:
+    seen = np.isfinite(head.offsets)
+    steps = [
+        ("margins", product(STEEP * head.weights)),
+        ("offsets", shifted(-STEEP * np.where(seen, head.offsets, 0.0) - SHIFT)),
+    ]
+    return _softplus(steps, len(seen), np.where(seen, 0.0, -np.inf))
 
 
 @features_of.register
@@ -216,9 +227,13 @@ def _(head: Mixture) -> Features:
             members.append((name, Pipeline(steps)))
             weights.append(weight * own)
             offsets = offsets + weight * np.where(priors > 0, more, 0.0)
-    if head.quadratic is not None and p < head.quadratic.roots.shape[1]:  # which alone looks at the hidden directions
-        first = ("first", product(np.eye(p, head.quadratic.roots.shape[1])))
+    if p < head.n_seen:  # only members that are trained look at the hidden directions
+        first = ("first", product(np.eye(p, head.n_seen)))
         members = [(name, Pipeline([first, *member.steps])) for name, member in members]
+    if isinstance(head.trained, Hinge):
+        steps, own, _ = features_of(head.trained)
+        members.append(("machines", Pipeline(steps)))
+        weights.append(b[TRAINED] * own)
     if head.quadratic is not None and b[MEMBERS]:
         steps, own, _ = features_of(head.quadratic)
         members.append(("quadratic", steps[0][1]))
@@ -227,13 +242,17 @@ def _(head: Mixture) -> Features:
 
 
 def _regression(head: Regression | Mixture) -> Features:
-    """Return log(log(1 + exp f)) as a part above LOW and one below, where it is f itself."""
-    K = len(head.priors)
+    """Return log(log(1 + exp f)) of the regression f."""
     steps = [
         ("whiten", product(head.whitener.T)),
         ("regression", product(regression_map(head.centres, head.priors).T / head.noise)),
         ("priors", shifted(-head.priors / head.noise)),
     ]
+    return _softplus(steps, len(head.priors), np.where(head.priors > 0, 0.0, -np.inf))
+
+
+def _softplus(steps: Steps, K: int, offsets: Float) -> Features:
+    """Return log(log(1 + exp f)) as a part above LOW and one below, where it is f itself; steps lead to f."""
     above = [
         ("above", FunctionTransformer(partial(np.maximum, LOW))),
         ("softplus", FunctionTransformer(partial(np.logaddexp, 0.0))),
@@ -241,13 +260,12 @@ def _regression(head: Regression | Mixture) -> Features:
     ]
     below = [("below", FunctionTransformer(partial(np.minimum, LOW))), ("shift", shifted(np.full(K, LOW)))]
     both = FeatureUnion([("above", Pipeline(above)), ("below", Pipeline(below))])
-    offsets = np.where(head.priors > 0, 0.0, -np.inf)
     return Features([*steps, ("log_softplus", both)], np.hstack([np.eye(K), np.eye(K)]), offsets)
 
 
 def _seen(head: Head) -> np.ndarray:
     """Tell for each class whether it can be predicted."""
-    if isinstance(head, LinearHead | Quadratic):
+    if isinstance(head, LinearHead | Quadratic | Hinge):
         return np.isfinite(head.offsets)
     return np.isfinite(features_of(head).offsets)
 

@@ -26,9 +26,9 @@ from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.subspace import leave_one_out
 from kampong.subspace.choice import JUDGES, Choice, choose_parameter
 from kampong.subspace.criteria import CRITERIA, Criterion, Directions, FisherCriterion
-from kampong.subspace.heads import HEADS, Head, Inside, LinearHead, Moved, build_head
+from kampong.subspace.heads import HEADS, Head, Hinge, Inside, LinearHead, Mixture, Moved, build_head
 from kampong.subspace.heads.fitting import calibrated
-from kampong.subspace.held_trial import keeps_rows
+from kampong.subspace.held_trial import columns_again, keeps_rows
 from kampong.subspace.leave_one_out import LeaveOneOut
 from kampong.subspace.plain import linear_steps
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
@@ -51,7 +51,7 @@ WEIGHED = (BEST, "mixture")
 """The head that errs least on rows held back, and all that such rows make where the parameter is given too."""
 
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
-TRAINED = ("quadratic", "logistic")
+TRAINED = ("quadratic", "logistic", "hinge")
 """The heads that are calibrated on rows held back, and those that are trained on a sample beside."""
 
 HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
@@ -446,6 +446,16 @@ def _kept_head(
     head, nothing = keep.head, keep.hidden[:0]
     if inside.multilabel != head.multilabel or (head.needs_covariance and inside.covariance is None):
         return None, nothing
+    places = {label: place for place, label in enumerate(keep.classes.tolist())}
+    codes = np.array([places.get(label, -1) for label in statistics.classes.tolist()])
+    machines = head.trained if isinstance(head, Mixture) else head
+    if isinstance(machines, Hinge) and machines.n_rows:
+        found = columns_again(machines, statistics, keep.mean, keep.hidden, len(components), new=bool(codes.min() < 0))
+        if found is None:
+            return None, nothing
+        if isinstance(head, Mixture):
+            return head.with_machines(inside, found[0]), found[1]
+        return replace(found[0], sharpness=head.sharpness, tail=head.tail), found[1]
     directions = np.concatenate([components, keep.hidden])
     wide = _inside(recipe, criterion, statistics, directions, None) if len(keep.hidden) else inside
     if head.reads_sample:
@@ -453,13 +463,12 @@ def _kept_head(
             return None, nothing
         wide = _sampled(wide, statistics, directions, statistics.mean)
     then = np.concatenate([keep.components, keep.hidden])
-    places = {label: place for place, label in enumerate(keep.classes.tolist())}
 
     def moved() -> Moved:
         return Moved(
             back=_back(then, directions, wide, statistics, criterion.head_ridge),
             shift=then @ (statistics.mean - keep.mean),
-            places=np.array([places.get(label, -1) for label in statistics.classes.tolist()]),
+            places=codes,
         )
 
     return head.again(inside, wide, moved), keep.hidden

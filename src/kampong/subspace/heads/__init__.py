@@ -4,6 +4,7 @@ A new head is one subclass of `Head`; estimators, choice, files and streams need
 """
 
 from kampong.subspace.heads.base import HEADS, Head, Inside, Moved, build_head
+from kampong.subspace.heads.hinge import Hinge
 from kampong.subspace.heads.linear import Cosine, Gaussian, LinearHead, NearestMean, Regression
 from kampong.subspace.heads.logistic import Logistic
 from kampong.subspace.heads.mixture import Mixture
@@ -14,6 +15,7 @@ __all__ = [
     "Cosine",
     "Gaussian",
     "Head",
+    "Hinge",
     "Inside",
     "LinearHead",
     "Logistic",

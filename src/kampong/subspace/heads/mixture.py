@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from kampong.subspace.heads.fitting import log_softplus
+from kampong.subspace.heads.hinge import Hinge
 from kampong.subspace.heads.linear import WhiteHead, cosine_scores, noise_of, regression_map
 from kampong.subspace.heads.logistic import Logistic
 from kampong.subspace.heads.quadratic import Quadratic
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from kampong.checkpoint.contents import Contents
     from kampong.subspace.heads.base import Inside, Moved
 
-MEMBERS, LOGISTIC = 4, 5
-"""Gaussian, cosine, regression and priors, in this order; a quadratic member follows, then logistic regression."""
+MEMBERS, TRAINED = 4, 5
+"""Gaussian, cosine, regression and priors, in this order; then a quadratic one, and one of logistic or hinge loss."""
 
 PRIOR = 3
 """The place of the priors, the only member whose weight may be negative."""
@@ -38,17 +39,17 @@ class Mixture(WhiteHead):
     noise : float
         The noise of the regression.
     weights : array of shape (6,)
-        The weight of each member; the last two belong to the quadratic head and to logistic regression.
+        The weight of each member; the last two belong to the quadratic one and to that of logistic or hinge loss.
     quadratic : Quadratic or None
         The quadratic member, which may look at more directions.
-    logistic : Logistic or None
-        Logistic regression along the same directions.
+    trained : Logistic, Hinge or None
+        Logistic regression, or support vector machines, which may look at more directions.
     """
 
     noise: float
     weights: Float
     quadratic: Quadratic | None = None
-    logistic: Logistic | None = None
+    trained: Logistic | Hinge | None = None
     name: ClassVar[str] = "mixture"
 
     @classmethod
@@ -62,26 +63,37 @@ class Mixture(WhiteHead):
     @property
     def reads_sample(self) -> bool:
         """Whether a sample of rows is needed: for the members that are trained on one."""
-        return self.quadratic is not None or self.logistic is not None
+        return self.quadratic is not None or (self.trained is not None and self.trained.reads_sample)
 
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return the head for other statistics, with the weights that were fitted."""
         quadratic = None if self.quadratic is None else self.quadratic.again(inside, wide, moved)
-        logistic = None if self.logistic is None else self.logistic.again(inside, wide, moved)
-        head = type(self)(False, *self.white(inside), self.noise, self.weights, quadratic, logistic)
+        trained = None if self.trained is None else self.trained.again(inside, wide, moved)
+        head = type(self)(False, *self.white(inside), self.noise, self.weights, quadratic, trained)
+        return replace(head, sharpness=self.sharpness, tail=self.tail)
+
+    def with_machines(self, inside: Inside, machines: Hinge) -> Self:
+        """Return the head for other statistics, weighed as before, with other support vector machines."""
+        head = type(self)(False, *self.white(inside), self.noise, self.weights, None, machines)
         return replace(head, sharpness=self.sharpness, tail=self.tail)
 
     def linear(self) -> tuple[Float, Float]:
-        """Return weights of whitened coordinates, and offsets: what the linear members say together."""
+        """Return weights of whitened coordinates, and offsets: what the linear members say of those together."""
         with np.errstate(divide="ignore"):
             log_priors = np.where(self.priors > 0, np.log(self.priors), 0.0)
         b, squares = self.weights, np.einsum("kp,kp->k", self.centres, self.centres)
         weights, offsets = b[0] * self.centres, b[0] * (log_priors - 0.5 * squares) + b[PRIOR] * log_priors
-        if self.logistic is not None:
-            weights = weights + b[LOGISTIC] * np.linalg.solve(self.whitener, self.logistic.weights.T).T
-            known = np.isfinite(self.logistic.offsets)
-            offsets = offsets + b[LOGISTIC] * np.where(known, self.logistic.offsets, 0.0)
+        if isinstance(self.trained, Logistic):
+            weights = weights + b[TRAINED] * np.linalg.solve(self.whitener, self.trained.weights.T).T
+            known = np.isfinite(self.trained.offsets)
+            offsets = offsets + b[TRAINED] * np.where(known, self.trained.offsets, 0.0)
         return weights, offsets
+
+    @property
+    def n_seen(self) -> int:
+        """How many directions it looks at, hidden ones included."""
+        further = 0 if self.quadratic is None else int(self.quadratic.roots.shape[1])
+        return max(len(self.whitener), further, 0 if self.trained is None else int(self.trained.weights.shape[1]))
 
     def scores(self, points: Float) -> Float:
         """Return the weighted scores."""
@@ -97,6 +109,9 @@ class Mixture(WhiteHead):
             scores += b[2] * log_softplus(
                 (self.priors + white @ regression_map(self.centres, self.priors)) / self.noise
             )
+        if isinstance(self.trained, Hinge):
+            more = self.trained.scores(points)
+            scores += b[TRAINED] * np.where(np.isfinite(more), more, 0.0)
         if self.quadratic is not None and b[MEMBERS]:
             more = self.quadratic.scores(points)
             scores += b[MEMBERS] * np.where(np.isfinite(more), more, 0.0)
@@ -105,14 +120,19 @@ class Mixture(WhiteHead):
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds; each trained member is a part of its own."""
         state = super().to_state()
-        members = {name: state.pop(name) for name in (Quadratic.name, Logistic.name)}
-        return state | {name: member.to_state() for name, member in members.items() if member is not None}
+        members = state.pop("quadratic"), state.pop("trained")
+        return state | {member.name: member.to_state() for member in members if member is not None}
 
     @classmethod
     def read(cls, contents: Contents, n_classes: int, n_directions: int) -> Self:
         """Return a mixture from its state."""
-        members: dict[str, Any] = {Quadratic.name: None, Logistic.name: None}
-        for kind in (Quadratic, Logistic):
+        members: dict[str, Any] = {"quadratic": None, "trained": None}
+        kinds: dict[type[Quadratic | Logistic | Hinge], str] = {
+            Quadratic: "quadratic",
+            Logistic: "trained",
+            Hinge: "trained",
+        }
+        for kind, place in kinds.items():
             if kind.name not in contents:
                 continue
             part = contents.part(kind.name)
@@ -120,17 +140,19 @@ class Mixture(WhiteHead):
             member = kind.read(part, n_classes, n_directions)
             if reason := member.inconsistent() or ("it is for several labels a row" if member.multilabel else ""):
                 part.refuse(reason)
-            members[kind.name] = member
+            if members[place] is not None:
+                part.refuse("another linear member is there already")
+            members[place] = member
         whitener = contents.array("whitener", np.float64, (None, None))
         p = len(whitener)
         if whitener.shape != (p, p) or p > n_directions:
             contents.refuse(f"whitener has shape {whitener.shape} for {n_directions} directions")
-        if members[Logistic.name] is not None and p != n_directions:
+        if isinstance(members["trained"], Logistic) and p != n_directions:
             contents.refuse(f"whitener has shape {whitener.shape}, and logistic regression {n_directions} directions")
         values: dict[str, Any] = {"whitener": whitener, **members}
         values["centres"] = contents.array("centres", np.float64, (n_classes, p))
         values["priors"] = contents.array("priors", np.float64, (n_classes,), low=0.0, high=1.0)
-        values["weights"] = contents.array("weights", np.float64, (LOGISTIC + 1,))
+        values["weights"] = contents.array("weights", np.float64, (TRAINED + 1,))
         for name in ("noise", "sharpness", "tail"):
             values[name] = contents.number(name)
         values["multilabel"] = contents.flag("multilabel")

@@ -1,0 +1,226 @@
+"""Support vector machines for all classes in one pass: the optimum of a peer, and a head that lives like the others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from kampong import FisherDiscriminant, load
+from kampong._runtime.compute import alone
+from kampong.datasets import sparse_text
+from kampong.statistics.rows import ClassRows
+from kampong.subspace import choice, held_trial
+from kampong.subspace.heads import hinge
+from kampong.subspace.heads.hinge import Hinge, Machines, shuffled
+from linear_models import quiet
+
+TEXT = sparse_text(1800, 9000, 120, n_classes=3, random_state=0)
+SMALL = sparse_text(400, 700, 20, n_classes=5, random_state=1)
+
+
+def lengths(X):
+    return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("cost", [0.3, 3.0])
+def test_the_optimum_is_that_of_a_peer(weighted, cost):
+    X, y = SMALL
+    own = np.random.default_rng(0).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
+    unit = own @ lengths(X) / own.sum()
+    weights, offsets = Machines(X, None, y, own, 5).ascend(cost, 600).weights()
+    peer = LinearSVC(C=cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-12, max_iter=20000)
+    peer.fit(X, y, sample_weight=own)
+    np.testing.assert_allclose(weights, peer.coef_, atol=1e-6 * np.abs(peer.coef_).max())
+    np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-6)
+
+
+def test_few_passes_come_near_to_it():
+    X, y = SMALL
+    exact = Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5, 400)
+    few = Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5)
+    np.testing.assert_allclose(few.weights()[0], exact.weights()[0], atol=0.05 * np.abs(exact.weights()[0]).max())
+
+
+def test_at_the_optimum_a_row_of_weight_two_is_the_row_twice():
+    X, y = SMALL
+    twice = np.concatenate([np.arange(len(y)), np.arange(0, len(y), 3)])
+    own = np.ones(len(y))
+    own[::3] = 2.0
+    heavy = Machines(X, None, y, own, 5).ascend(0.5, 400).weights()
+    again = Machines(X[twice], None, y[twice], np.ones(len(twice)), 5).ascend(0.5, 400).weights()
+    for one, other in zip(heavy, again, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6 * np.abs(other).max())
+
+
+def test_units_and_kind_of_rows_do_not_matter():
+    X, y = SMALL
+    first = Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5).scores(X)
+    wide = X.astype(np.float64) * 1024.0
+    wide = sparse.csr_array((wide.data, wide.indices.astype(np.int64), wide.indptr.astype(np.int64)), shape=X.shape)
+    other = Machines(wide, None, y, np.ones(len(y)), 5).ascend(0.5).scores(wide)
+    np.testing.assert_allclose(other, first, atol=1e-6)
+    dense = Machines(X.toarray(), None, y, np.ones(len(y)), 5).ascend(0.5).scores(X.toarray())
+    np.testing.assert_allclose(dense, first, atol=1e-12)
+
+
+def test_rows_that_are_left_out_have_no_say():
+    X, y = SMALL
+    some = np.flatnonzero(np.arange(len(y)) % 4)
+    machines = Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5, some=some)
+    lies = y.copy()
+    lies[::4] = (lies[::4] + 1) % 5
+    np.testing.assert_array_equal(
+        machines.weights()[0], Machines(X, None, lies, np.ones(len(y)), 5).ascend(0.5, some=some).weights()[0]
+    )
+    assert all(not dual[::4].any() for dual in machines.duals)
+
+
+def test_threads_and_the_cut_into_blocks_do_not_matter(monkeypatch):
+    X, y = SMALL
+    found = []
+    for together in (64, 3, 2, 1):
+        monkeypatch.setattr(hinge, "TOGETHER", together)
+        found.append(Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5).weights()[0])
+        with alone():
+            found.append(Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5).weights()[0])
+        np.testing.assert_array_equal(found[-1], found[-2])
+    for other in found:
+        np.testing.assert_allclose(other, found[0], atol=1e-7)
+
+
+def test_a_last_bit_moves_nothing():
+    X, y = SMALL
+    first, rng = Machines(X, None, y, np.ones(len(y)), 5).ascend(0.5).scores(X), np.random.default_rng(0)
+    for _ in range(5):
+        moved = X.copy()
+        moved.data = moved.data * (1 + 1e-12 * rng.uniform(-1, 1, moved.data.shape))
+        other = Machines(moved, None, y, np.ones(len(y)), 5).ascend(0.5).scores(X)
+        np.testing.assert_allclose(other, first, atol=1e-7)
+
+
+def test_the_order_of_a_pass_is_a_permutation_and_differs_from_pass_to_pass():
+    orders = [shuffled(1000, seed) for seed in range(4)]
+    for order in orders:
+        np.testing.assert_array_equal(np.sort(order), np.arange(1000))
+    places = np.corrcoef(np.stack(orders))
+    assert np.abs(places - np.eye(4)).max() < 0.15
+
+
+@quiet
+def test_on_text_its_weights_are_hidden_directions():
+    X, y = TEXT
+    model = FisherDiscriminant(head="hinge").fit(X, y)
+    known = model.freeze()
+    assert known.hidden.shape == (3, 9000)
+    assert known.head.n_rows == 1800
+    margins = X @ known.hidden.T + (known.head.offsets - known.hidden @ known.mean)
+    np.testing.assert_allclose(
+        model.decision_function(X), np.log(np.logaddexp(0.0, 4.0 * margins + 2.0)), rtol=1e-9, atol=1e-9
+    )
+    unit = lengths(X).mean()
+    peer = LinearSVC(C=known.head.cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-8).fit(X, y)
+    assert (peer.predict(X) == model.predict(X)).mean() > 0.995
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
+    monkeypatch.setattr(choice, "JUDGES", 256)
+    monkeypatch.setattr(held_trial, "MANY", 0)
+    return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
+
+
+def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many, monkeypatch):
+    X, y = many
+    made, calibrated = [], held_trial.HeldTrial._calibrated
+
+    def watched(trial, one):
+        made.append(one[1])
+        return calibrated(trial, one)
+
+    monkeypatch.setattr(held_trial.HeldTrial, "_calibrated", watched)
+    model = FisherDiscriminant(head="hinge").fit(X, y)
+    judges = ClassRows(9000).update(X, y, np.ones(len(y))).sample(256)
+    np.testing.assert_allclose(model.decision_function(judges.rows), made[-1], atol=1e-8)
+    right = (made[-1].argmax(axis=1) == judges.members.codes).mean()
+    others = (model.predict(X) == y).mean()
+    assert others > right + 0.05  # the judges have not been learnt
+
+
+@quiet
+def test_it_is_kept_while_rows_are_few_more_and_trained_again_when_they_have_grown(tmp_path):
+    X, y = TEXT
+    model = FisherDiscriminant(head="hinge").partial_fit(X[:1000], y[:1000])
+    first = model.freeze()
+    model.partial_fit(X[1000:1400], y[1000:1400])
+    kept = model.freeze(keep=first)
+    np.testing.assert_array_equal(kept.hidden, first.hidden)
+    margins = [one.scores(X) for one in (kept, first)]
+    np.testing.assert_allclose(*margins, atol=1e-9)
+    later = model.partial_fit(X[:200], y[:200]).freeze(keep=first)
+    assert later.head.n_rows == 1600
+    assert later.head.cost == first.head.cost
+    assert not np.allclose(later.hidden, first.hidden, atol=1e-3)
+    assert (later.answers(X)[1] == y).mean() > (first.answers(X)[1] == y).mean()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").freeze(keep=first).scores(X), later.scores(X))
+
+
+@quiet
+def test_a_class_that_came_since_is_learnt():
+    X, y = TEXT
+    early = y[:1200] < 2
+    model = FisherDiscriminant(head="hinge").partial_fit(X[:1200][early], y[:1200][early])
+    first = model.freeze()
+    kept = model.partial_fit(X[:1200][~early], y[:1200][~early]).freeze(keep=first)
+    assert (kept.answers(X[1200:])[1] == y[1200:]).mean() > 0.75
+
+
+@quiet
+def test_merged_parts_and_other_runtimes_answer_alike(tmp_path):
+    X, y = TEXT
+    whole = FisherDiscriminant(head="hinge").partial_fit(X, y)
+    parts = [FisherDiscriminant(head="hinge", random_state=s).partial_fit(X[s::2], y[s::2]) for s in (0, 1)]
+    merged = parts[0].merge(parts[1])
+    assert (merged.predict(X) == whole.predict(X)).mean() > 0.97
+    for model in (whole, merged, FisherDiscriminant(head="hinge").fit(X, y)):
+        model.save(tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+        plain = model.to_sklearn(sparse=True)
+        np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-10)
+
+
+def test_what_rows_need_beside_themselves_is_bounded(monkeypatch):
+    assert hinge.most_rows(127) * 127 * 4 <= hinge.NUMBERS_BYTES
+    monkeypatch.setattr(hinge, "NUMBERS_BYTES", 3 * 4 * 1100)
+    X, y = TEXT
+    trained, made = [], Machines.__init__
+
+    def watched(machines, rows, places, codes, own, n_classes):
+        trained.append(len(codes))
+        made(machines, rows, places, codes, own, n_classes)
+
+    monkeypatch.setattr(Machines, "__init__", watched)
+    FisherDiscriminant(head="hinge").fit(X, y)
+    assert set(trained) == {1100}
+    monkeypatch.setattr(held_trial, "COLUMN_BYTES", 3 * 8 * 8999)
+    model = FisherDiscriminant(head="hinge").fit(X, y)  # in the subspace then
+    assert len(model.freeze().hidden) == 0
+
+
+def test_a_file_that_lies_is_refused():
+    head = Hinge(False, np.eye(3, 5), np.zeros(3), 0.5, n_rows=10)
+    assert head.inconsistent() == ""
+    for wrong in (
+        replace(head, cost=0.0),
+        replace(head, n_rows=-1),
+        replace(head, weights=np.eye(3)),
+        replace(head, offsets=np.full(3, -np.inf)),
+        replace(head, offsets=np.array([0.0, 0.0, np.inf])),
+        replace(head, multilabel=True),
+    ):
+        assert wrong.inconsistent()
