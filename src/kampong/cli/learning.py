@@ -95,7 +95,7 @@ def learn(
         str,
         typer.Option(
             help="Rows after which a row counts half: a number, auto, or none to forget nothing.",
-            show_default="auto up to 128 columns",
+            show_default="auto for --method fisher",
             rich_help_panel=MODEL,
         ),
     ] = "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.ladder import Ladder
 from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
 from kampong.statistics.scatter import ClassScatter
 from kampong.streaming.history_outcomes import class_name
@@ -95,7 +96,7 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
             }
     statistics = getattr(model, "_statistics", None)
     ladder = statistics.ladder if isinstance(statistics, DriftingScatter) else None
-    if ladder is not None:
+    if isinstance(ladder, Ladder):
         lives = ["none" if math.isinf(life) else f"{life:g}" for life in HALF_LIVES]
         *losses, of_model = ladder.losses.tolist()
         losses[-1] = min(losses[-1], of_model)  # all rows count by the better of their two predictors

@@ -1,4 +1,4 @@
-"""DriftingScatter: the scatter of all rows with a sample, and a ladder of half-lives for streams that drift."""
+"""DriftingScatter: the scatter of all rows with a sample, and what follows drift: a ladder of half-lives, or steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from kampong.statistics.ladder import Ladder
-from kampong.statistics.ladder_steps import MOST, WIDEST, ridge_rows
+from kampong.statistics.ladder_steps import WIDEST, ridge_rows
 from kampong.statistics.reservoir import BUDGET, SampledScatter
 from kampong.statistics.scatter import ClassScatter
+from kampong.statistics.stepper import Stepper
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
@@ -41,7 +42,7 @@ class DriftingScatter(SampledScatter):
     Parameters
     ----------
     n_features : int
-        The width d of the rows, at most 128 for the ladder.
+        The width d of the rows. Past 128 columns, or many classes, a `Stepper` stands where the ladder would.
     budget : int
         Bytes for the sample.
     random_state : int
@@ -50,7 +51,7 @@ class DriftingScatter(SampledScatter):
 
     def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
         super().__init__(n_features, budget=budget, random_state=random_state)
-        self.ladder: Ladder | None = Ladder(n_features) if n_features <= WIDEST else None
+        self.ladder: Ladder | Stepper | None = Ladder(n_features) if n_features <= WIDEST else Stepper(n_features)
 
     @property
     def half_life(self) -> float:
@@ -67,7 +68,7 @@ class DriftingScatter(SampledScatter):
 
     def tell(self, classes: np.ndarray, labels: np.ndarray) -> bool:
         """Tell a ladder that sleeps what a predictor of all rows says of the next rows; False where it is awake."""
-        if self.ladder is None or not self.ladder.sleeps_through(len(labels)):
+        if not isinstance(self.ladder, Ladder) or not self.ladder.sleeps_through(len(labels)):
             return False
         codes = np.array([self._index._codes[label] for label in classes.tolist()])
         self.ladder.told = codes[np.searchsorted(classes, labels)]
@@ -83,7 +84,7 @@ class DriftingScatter(SampledScatter):
 
     def recent(self) -> RecentRows | None:
         """Return what the half-life that predicts best remembers; None where that is all rows."""
-        if self.ladder is None or np.isinf(self.half_life):
+        if not isinstance(self.ladder, Ladder) or np.isinf(self.half_life):
             return None
         counts, means, within, variances = self.ladder.rung()
         seen = np.flatnonzero(counts > 1e-9 * counts.sum())
@@ -102,15 +103,30 @@ class DriftingScatter(SampledScatter):
         statistics.n_samples = self.n_samples
         return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
 
+    def stepping(self) -> tuple[Float, Float] | None:
+        """Return weights, (K, d), and offsets, (K,), in the order of the classes, of what steps with every row.
+
+        None where the predictor of all rows does as well of late, and where nothing steps.
+        """
+        place = self.ladder.best() if isinstance(self.ladder, Stepper) else None
+        if place is None or not isinstance(self.ladder, Stepper):
+            return None
+        weights, offsets = self.ladder.linear(place)
+        order = self._index.order
+        return weights[order], offsets[order]
+
     def merge(self, other: ClassMeans) -> Self:
         """Return the statistics of both streams together, rung by rung; neither operand changes."""
         result = super().merge(other)
         assert isinstance(other, DriftingScatter)
         result.ladder = None
         n_classes = len(result._index)
-        if self.ladder is not None and other.ladder is not None and n_classes * self.n_features <= MOST:
-            codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
-            result.ladder = self.ladder.merge(other.ladder, codes, n_classes)
+        codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
+        mine, theirs, size = self.ladder, other.ladder, n_classes * self.n_features
+        if isinstance(mine, Ladder) and isinstance(theirs, Ladder) and size <= Ladder.most:
+            result.ladder = mine.merge(theirs, codes, n_classes)
+        if isinstance(mine, Stepper) and isinstance(theirs, Stepper) and size <= Stepper.most:
+            result.ladder = mine.merge(theirs, codes, n_classes)
         return result
 
     def to_state(self) -> dict[str, Any]:
@@ -118,7 +134,7 @@ class DriftingScatter(SampledScatter):
         state = super().to_state()
         if self.ladder is not None:
             self.ladder.grow(len(self._index))
-            state["ladder"] = self.ladder.to_state()
+            state["ladder" if isinstance(self.ladder, Ladder) else "stepper"] = self.ladder.to_state()
         return state
 
     def _restore(self, contents: Contents) -> None:
@@ -126,24 +142,32 @@ class DriftingScatter(SampledScatter):
         self.ladder = None
         if "ladder" in contents:
             self.ladder = Ladder.from_state(contents.part("ladder"), self.n_features, len(self._index))
+        elif "stepper" in contents:
+            self.ladder = Stepper.from_state(contents.part("stepper"), self.n_features, len(self._index))
 
     def _move(self, places: Integer, n_features: int) -> None:
         super()._move(places, n_features)
-        if self.ladder is not None:
-            narrow = n_features <= WIDEST and n_features * len(self._index) <= MOST
-            self.ladder = self.ladder.moved(places, n_features) if narrow else None
+        size = n_features * len(self._index)
+        if isinstance(self.ladder, Ladder) and (n_features > WIDEST or size > Ladder.most):
+            self.ladder = Stepper(n_features)
+        elif self.ladder is not None:
+            self.ladder = self.ladder.moved(places, n_features) if size <= self.ladder.most else None
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
         super()._keep(X, reading, before)
         if self.ladder is None:
             return
-        n_classes = len(self._index)
-        if reading.multilabel or n_classes * self.n_features > MOST:
-            self.ladder = None  # a row would cost too much, or has no one class
+        n_classes, members = len(self._index), reading.members
+        if isinstance(self.ladder, Ladder) and n_classes * self.n_features > Ladder.most:
+            self.ladder = Stepper(self.n_features)  # a row would cost too much
+        if reading.multilabel or n_classes * self.n_features > Stepper.most:
+            self.ladder = None  # a row has no one class, or would cost too much
             return
-        members = reading.members
-        rows = X if isinstance(X, np.ndarray) else X.toarray()
-        rows = rows if len(members.rows) == len(rows) else rows[members.rows]
+        rows = X if len(members.rows) == X.shape[0] else X[members.rows]
+        if isinstance(self.ladder, Stepper):
+            self.ladder.update(rows, members.codes, members.weights, n_classes)
+            return
+        rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
         if self.ladder.rests(len(rows)):
             counts, means = self._counts[:n_classes], self._means[:n_classes]
             self.ladder.rest(rows, members.codes, members.weights, counts, means, self._scatter)

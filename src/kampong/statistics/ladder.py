@@ -73,6 +73,8 @@ class Ladder:
         How probable each of these was found, NaN where nothing could be said.
     """
 
+    most = MOST
+
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
         self.given: Float | None = None

@@ -27,7 +27,6 @@ from kampong.data.rows import (
     validate_rows,
 )
 from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder_steps import WIDEST as WIDEST_LADDER
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
 from kampong.statistics.rows import ClassRows, PastRows
@@ -475,11 +474,11 @@ class DiscriminantSubspace(
         budget = int(min(self.reservoir_bytes, 2**62))
         if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
             kind = SampledScatter
-        if kind is ClassScatter and isinstance(self.half_life, str) and n_features <= WIDEST_LADDER:
+        if kind is ClassScatter and isinstance(self.half_life, str):
             kind = SampledScatter
         if kind is SampledScatter:
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
-            if isinstance(self.half_life, str) and n_features <= WIDEST_LADDER:
+            if isinstance(self.half_life, str):
                 kind = DriftingScatter
         if issubclass(kind, ClassReservoir):
             self._statistics = kind(n_features, budget=budget, random_state=self.random_state)

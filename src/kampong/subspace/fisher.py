@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import savable
@@ -15,13 +16,12 @@ from kampong.statistics.reservoir import BUDGET
 from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
 from kampong.subspace.heads import HEADS, LinearHead
+from kampong.subspace.heads.logistic import Logistic
 from kampong.subspace.novelty import ScoresNovelty
-from kampong.subspace.predictor import make_predictor
+from kampong.subspace.predictor import BEST, make_predictor
 from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kampong._runtime.compute import Float, Rows
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.criteria import Criterion
@@ -56,7 +56,10 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
         statistics of all rows and beside them those of half-lives 8, 32, 128 and 1024. Each row is predicted by all
         of them before it is learnt, and the one of least recent loss predicts (`half_life_`); where no forgetting
-        helps that is the model of all rows. Past 128 features, and for several labels a row, "auto" forgets nothing.
+        helps that is the model of all rows. Past 128 features two logistic regressions that take a step with every row
+        stand in their place, and predict where they have the least recent loss beside the model of all rows, which a
+        stream asks about each row (`kampong.streaming.learn`); elsewhere, and for several labels a row, "auto" then
+        forgets nothing.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
@@ -259,9 +262,10 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         return self._made(replace(self._recipe(), brief=brief), None, keep)
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
-        recent = self._statistics.recent() if isinstance(self._statistics, DriftingScatter) else None
+        drifting = self._statistics if isinstance(self._statistics, DriftingScatter) else None
+        recent = None if drifting is None else drifting.recent()
         if recent is None:
-            return super()._make(rows, keep)
+            return self._stepped(super()._make(rows, keep), None if drifting is None else drifting.stepping())
         recipe = self._recipe()
         plain = recipe.head in HEADS and not HEADS[recipe.head].needs_sample
         recipe = replace(recipe, value=recent.ridge, head=recipe.head if plain else "gaussian")
@@ -271,6 +275,15 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
             raise ValueError(f"{type(self).__name__}: {error}") from None
         units = recent.units
         return replace(made, mean=made.mean * units, components=made.components / units, hidden=made.hidden / units)
+
+    def _stepped(self, made: Predictor, steps: tuple[Float, Float] | None) -> Predictor:
+        """Return a predictor with what steps with every row as its head, where that is the better one of late."""
+        if steps is None or self.head not in ("auto", BEST):
+            return made
+        weights, offsets = steps
+        known = np.zeros((len(weights), len(made.components)))  # the directions themselves say nothing
+        head = Logistic(False, np.hstack([known, np.eye(len(weights))]), offsets + weights @ made.mean, 0.0)
+        return replace(made, head=head, hidden=weights)
 
     def _kind(self) -> type[Criterion]:
         return FisherCriterion
