@@ -41,6 +41,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("loading", 50, "the first predict of a loaded model"),
         pytest.param("live_page", 50, "readers and a slow one", marks=pytest.mark.slow),
         ("defaults", 50, "text: micro"),
+        ("stages", 50, "calibrated"),
         ("novelty", 50, "KernelFisherDiscriminant"),
         ("gate", 100, "the pass alone"),
         ("continual", 10, "unlearning:"),

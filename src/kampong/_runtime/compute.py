@@ -242,6 +242,15 @@ def _finite(coordinates: Float) -> Float:
     return coordinates
 
 
+def tall_times(rows: Float, matrix: Float) -> Float:
+    """Return `rows @ matrix` for many dense rows, on our own threads where that is much work."""
+    out = np.empty((len(rows), matrix.shape[1]), dtype=np.result_type(rows, matrix))
+    parts = split(len(rows), 4 if rows.size * matrix.shape[1] > 2**23 else 1)
+    with one_blas_thread():
+        run(lambda start, stop: np.matmul(rows[start:stop], matrix, out=out[start:stop]), parts)
+    return out
+
+
 @compiled
 def transposed(matrix: Float) -> Float:
     """Return the transpose of a matrix as a matrix of its own, a tile that stays in the cache at a time."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg
 
+from kampong._runtime.compute import one_blas_thread, tall_times
 from kampong.subspace.heads.descent import by_batches
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_weights, least_point
 from kampong.subspace.heads.hinge import USUAL, Hinge, Machines
@@ -104,8 +105,9 @@ class LeaveOneOut:
         most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
         self.judges = known[: min(most, SOME) if brief else most]
         # turned by all eigenvectors: every row where columns are few, else those that judge
-        self.rows = self.plain @ self.vectors if d <= DIRECTIONS else None
-        self.judging = self.plain[self.judges] @ self.vectors if self.rows is None else self.rows[self.judges]
+        self.rows = tall_times(self.plain, self.vectors) if d <= DIRECTIONS else None
+        turned = tall_times(self.plain[self.judges], self.vectors) if self.rows is None else self.rows[self.judges]
+        self.judging: Float = turned
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
@@ -172,10 +174,10 @@ class LeaveOneOut:
         scaled = self.means * metric
         gram = scaled @ self.means.T
         if self.rows is not None:
-            products, along = self.rows @ scaled.T, self.rows @ more
+            products, along = np.hsplit(self.rows @ np.hstack([scaled.T, more]), [len(scaled)])
             return self._without(products, np.square(self.rows) @ metric, gram, slice(None))[0], along
-        both = self.plain @ (self.vectors @ np.hstack([scaled.T, more]))
-        products, along = both[:, : len(scaled)], both[:, len(scaled) :]
+        both = tall_times(self.plain, self.vectors @ np.hstack([scaled.T, more]))
+        products, along = np.hsplit(both, [len(scaled)])
         sizes = np.einsum("ij,ij->i", self.plain, self.plain)
         length = np.square(among_means(products, gram)).sum(axis=1) + np.einsum("ij,ij->i", along, along)
         exact = np.square(self.judging) @ metric
@@ -192,10 +194,11 @@ class LeaveOneOut:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: JUDGES if len(self.values) <= DIRECTIONS else FEW if len(self.counts) <= 32 else FEW // 2]
         judged, curve = self.judged(few), []
-        for decade in DECADES:
-            scores, _ = self.members(self.parts(self.usual * 10.0**decade, len(few)), few)
-            weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
-            curve.append(badness(np.tensordot(weights, scores, 1), judged))
+        with one_blas_thread():  # many small products: threads would wait for each other
+            for decade in DECADES:
+                scores, _ = self.members(self.parts(self.usual * 10.0**decade, len(few)), few)
+                weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
+                curve.append(badness(np.tensordot(weights, scores, 1), judged))
         values = np.array(curve)
         best = least_point(DECADES, values + PULL * DECADES**2)
         return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
@@ -226,10 +229,11 @@ class Trial(HeadTrial):
 
     def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
-        scores, noise = rows.members(rows.parts(ridge), rows.judges)
-        super().__init__(scores, rows.judged(rows.judges), noise, inside)
+        with one_blas_thread():
+            scores, noise = rows.members(rows.parts(ridge), rows.judges)
+            super().__init__(scores, rows.judged(rows.judges), noise, inside)
+            self.more = self._more()
         self.further: Float | None = None
-        self.more = self._more()
         if self.more.shape[1]:
             self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T)
         else:
@@ -322,7 +326,7 @@ class Trial(HeadTrial):
             # whitened, and a direction of small variance costs more: between the units of the columns and none
             spread = rows.values + max(self.ridge, rows.usual)
             root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
-            seen = rows.plain @ (rows.vectors / root)
+            seen = tall_times(rows.plain, rows.vectors / root)
         else:
             seen = self.wide
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
@@ -333,9 +337,10 @@ class Trial(HeadTrial):
         if price > HEAVY and len(rows.values) > DIRECTIONS:
             penalty = PENALTY if root is not None else float(PENALTIES[0])
             pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
-            passes = int(np.clip(round(PASSES / price), 3, 12))
-            start = start_of(counts, len(pull))
-            theta = by_batches(seen[trained], rows.codes[trained], rows.own[trained], pull, start, passes)
+            passes = int(np.clip(round(PASSES / price), 2, 12))
+            start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
+            some = slice(len(judges), None) if apart else trained  # no copy where those that judge stand first
+            theta = by_batches(seen[some], rows.codes[some], rows.own[some], pull, start, passes)
             scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
             scores[:, counts <= 0] = EMPTY
             final = by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)

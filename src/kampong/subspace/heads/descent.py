@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PARTS, LARGE = 4, 2**22
 """Into how many parts a large product is cut, and how many multiplications make it large."""
 
-BENT = 2048
+BENT = 4096
 """Rows that say how the loss bends: that decides how quickly the answer is found, not what it is."""
 
 MEMORY = 12
@@ -72,8 +72,8 @@ class Problem:
         return loss, slopes.sum(axis=0) + self.pull * theta
 
     def few(self, count: int) -> Problem:
-        """Return the problem of about so many of the rows, evenly drawn, where they weigh anything."""
-        some = slice(None, None, max(1, len(self.rows) // count))
+        """Return the problem of so many of the rows at most, evenly drawn, where they weigh anything."""
+        some = slice(None, None, -(-len(self.rows) // count))
         weight = float(self.weights[some].sum())
         if not weight > 0:
             return self
@@ -191,21 +191,29 @@ def by_batches(
     weights = own / (own.sum() / len(parts))
     step = share * RATE / _largest_bend(rows, codes, weights, size, theta)
     places, total, done = np.arange(int(size) + 1), passes * len(parts), 0
+    halves = 2 if theta.size * BATCH > LARGE // 2 else 1
+    slopes: Float = np.empty((halves, *theta.shape))
+
+    def work(number: int, start: int, stop: int) -> None:
+        some, w, slope = rows[start:stop], weights[start:stop], slopes[number]
+        scores = theta[:, :-1] @ some.T
+        scores += theta[:, -1:]
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores *= w / scores.sum(axis=0)
+        scores[codes[start:stop], places[: stop - start]] -= w
+        np.matmul(scores, some, out=slope[:, :-1])
+        slope[:, -1] = scores.sum(axis=1)
+
     for _ in range(passes):
         for start, stop in parts:
-            some = rows[start:stop]
-            scores = theta[:, :-1] @ some.T
-            scores += theta[:, -1:]
-            scores -= scores.max(axis=0)
-            np.exp(scores, out=scores)
-            w = weights[start:stop]
-            scores *= w / scores.sum(axis=0)
-            scores[codes[start:stop], places[: stop - start]] -= w
+            middle = (start + stop) // 2
+            run(work, [(0, start, middle), (1, middle, stop)] if halves == 2 else [(0, start, stop)])
             length = step * (1.0 - done / total)
-            scores *= length
             theta *= 1.0 - length * pull
-            theta[:, :-1] -= scores @ some
-            theta[:, -1] -= scores.sum(axis=1)
+            for slope in slopes:
+                slope *= length
+                theta -= slope
             done += 1
     return theta
 

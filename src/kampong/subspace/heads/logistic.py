@@ -118,7 +118,7 @@ def fit_logistic(
     start: Float | None = None,
     most: int = 60,
     shape: Float | None = None,
-    gain: float = 1e-15,
+    gain: float = 1e-12,
 ) -> Float:
     """Return weights and offsets, (K, p + 1), of least mean log-loss and penalty.
 
