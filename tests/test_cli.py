@@ -226,6 +226,21 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
+def test_learning_and_predicting_import_no_estimators_of_scikit_learn(tmp_path):
+    """Only `to_sklearn` needs them: they would cost every command a tenth of a second and 20 MB."""
+    write_points(tmp_path / "a.csv", 60)
+    model, heavy = str(tmp_path / "m"), ("linear_model", "ensemble", "decomposition", "svm", "feature_selection")
+    for arguments in (["learn", "--label", "kind", "--model", model], ["predict", "--model", model]):
+        code = (
+            f"import sys; sys.argv = ['kampong', *{[arguments[0], str(tmp_path / 'a.csv'), *arguments[1:]]!r}]\n"
+            "from kampong.cli import main\n"
+            "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+            f"print([name for name in {heavy!r} if f'sklearn.{{name}}' in sys.modules], file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stderr.splitlines()[-1] == "[]"
+
+
 def test_progress_is_for_terminals(tmp_path):
     import io
 

@@ -123,3 +123,26 @@ def test_values_that_are_no_numbers(X, said):
     if X.dtype != object:
         with pytest.raises(ValueError, match=said):
             ClassMeans(2).update(X, [0, 1])
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b", "c"]), np.array([0, 1, 2]), np.array([True, False, True])])
+def test_a_later_batch_passes_the_gate_too(labels):
+    """scikit-learn's checks are left out for a CSR array of a stream that is plainly right; ours are not."""
+    whole = sparse.csr_array(np.eye(3))
+    model = FisherDiscriminant(ridge=1.0).partial_fit(whole, labels)
+    twice = sparse.csr_array((np.ones(4), np.array([2, 0, 0, 1]), np.array([0, 2, 3, 4])), shape=(3, 3))
+    unsorted = twice.copy()
+    model.partial_fit(twice, labels)
+    np.testing.assert_array_equal(twice.indices, unsorted.indices)  # the caller's array is as it was
+    again = FisherDiscriminant(ridge=1.0).partial_fit(whole, labels).partial_fit(twice.toarray(), labels)
+    np.testing.assert_allclose(model.class_means_, again.class_means_, atol=1e-15)
+    broken = sparse.csr_array((3, 3))
+    broken.data, broken.indices, broken.indptr = np.ones(3), np.array([0, 7, 1]), np.array([0, 1, 2, 3])
+    with pytest.raises(ValueError, match="7"):
+        model.partial_fit(broken, labels)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(sparse.csr_array(np.eye(3, 5)), labels)
+    with pytest.raises(ValueError, match=r"NaN|finite"):
+        model.partial_fit(sparse.csr_array(np.array([[np.nan, 0, 0]] * 3)), labels)
+    with pytest.raises(ValueError, match=r"inconsistent|labels"):
+        model.partial_fit(whole, labels[:2])

@@ -149,22 +149,22 @@ def check_points(X: Any) -> Float:
 def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
     """Validate rows and labels as scikit-learn does; NaN and infinity are checked later, in the pass that reads X.
 
-    A later batch of a stream that is plainly right (float array, known width, integer labels) skips scikit-learn's
-    checks, which cost more than learning a row.
+    A later batch of a stream that is plainly right (float array or CSR array of known width, whole numbers or texts as
+    labels) skips scikit-learn's checks, which cost more than learning a row; CSR arrays still pass the gate.
     """
     if (
         not reset
-        and type(X) is np.ndarray
+        and type(X) in (np.ndarray, sparse.csr_array)
         and type(y) is np.ndarray
         and X.dtype in (np.float64, np.float32)
         and X.ndim == 2
         and y.ndim == 1
         and X.shape[1] == estimator.n_features_in_
-        and len(X) == len(y) > 0
-        and y.dtype.kind in "iub"
+        and X.shape[0] == len(y) > 0
+        and y.dtype.kind in "iubU"
         and not hasattr(estimator, "feature_names_in_")
     ):
-        return X, y
+        return admit(X), y
     if isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, tuple, np.ndarray)):
         y = np.asarray(y)
     indicator = is_indicator(y)

@@ -22,7 +22,6 @@ from kampong.data.rows import check_choice, check_finite, check_number, check_we
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.functions import Kernel, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
-from kampong.kernels.plain import kernel_steps
 from kampong.kernels.trial import KEPT, choose_width
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
@@ -85,6 +84,8 @@ class KernelPredictor(Predictor):
 
     def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
         """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `kernels.plain`."""
+        from kampong.kernels.plain import kernel_steps
+
         return kernel_steps(self.basis, self.coefficients, self.mean @ self.components.T, sparse)
 
     @classmethod

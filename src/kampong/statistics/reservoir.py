@@ -157,7 +157,9 @@ class ClassReservoir(ClassMeans):
                 f"ClassReservoir has seen {self.n_samples} rows, and the {len(kept.keys)} kept within its budget of "
                 f"{self.budget} bytes have no weight: S_w needs one that has. Give it rows, or a larger budget."
             )
-        return within_times(self._rows(kept), members, self._means[: len(self._index)], block) / weight
+        result = within_times(self._rows(kept), members, self._means[: len(self._index)], block)
+        result /= weight
+        return result
 
     def within_variances(self) -> Float:
         """Return the diagonal of S_w: exact while all rows fit, estimated from the sample after that."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.statistics.means import Reading
 
+PIECE = 2**20
+"""Bytes of a product with the class means that are taken off at once."""
+
 
 class Sample(NamedTuple):
     """Some of the rows that statistics have seen. They may be the statistics' own: do not write to them.
@@ -196,10 +199,13 @@ def within_times(X: Rows, members: Members, means: Float, block: Float) -> Float
     rows, codes, weights = members.rows, members.codes, members.weights
     arrays = (X.indptr, X.indices, X.data, rows, codes, weights, centres, block)
     run(_within_times_sparse, [(*arrays, o, s, a, b) for o, s, (a, b) in zip(out, sums, parts, strict=True)])
-    for other in out[1:]:
-        out[0] += other
-    out[0] -= means.T @ sum(sums)
-    return out[0]
+    total = out.pop(0)
+    while out:
+        total += out.pop()
+    centre = sum(sums)
+    for part in blocks(len(total), 8 * total.shape[1], target=PIECE):  # no second block of the full width
+        total[part] -= means[:, part].T @ centre
+    return total
 
 
 def _within_times_dense(X: Float, members: Members, means: Float, block: Float) -> Float:

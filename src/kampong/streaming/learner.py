@@ -13,6 +13,7 @@ import numpy as np
 from kampong._runtime.compute import one_blas_thread
 from kampong.checkpoint import held, pack, write
 from kampong.checkpoint.signing import key_bytes
+from kampong.streaming.arrow import pa
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.expert import Expert, asked, wants_expert
@@ -487,6 +488,7 @@ class _Learner:
             run.remark = SORTED
             if hasattr(run.model, "_keep_all"):
                 run.model._keep_all()
+        pa.default_memory_pool().release_unused()  # what parsing took, for the solve
         if run.counters.rows:
             settle(run.model, run.predictor, run.counters.rows)
         self.save()

@@ -178,7 +178,8 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
         return predictor
     keep = None if schedule.chooses(rows) else predictor
     brief = not schedule.is_full(rows)
-    found: Predictor | None = model._freeze_all(keep, brief=brief) if watches(model) else model.freeze(keep=keep)
+    both = watches(model) or schedule.rare
+    found: Predictor | None = model._freeze_all(keep, brief=brief) if both else model.freeze(keep=keep)
     return found or predictor
 
 

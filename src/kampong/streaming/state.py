@@ -6,6 +6,7 @@ each value is asked for by name, kind and range. Then the values are compared wi
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,7 @@ import numpy as np
 from kampong.checkpoint import CheckpointError, Contents, pack, read
 from kampong.checkpoint.contents import flatten, to_lines
 from kampong.checkpoint.file import decode
-from kampong.checkpoint.models import advice
-from kampong.models import unpack
+from kampong.checkpoint.models import CLASSES, advice, unpack
 from kampong.streaming import formats
 from kampong.streaming.expert import Expert
 from kampong.streaming.history import History
@@ -319,6 +319,10 @@ def read_model_bytes(data: bytes, name: str) -> tuple[Any, StreamState | None]:
 def _model_of(
     path: str, arrays: Mapping[str, np.ndarray], facts: dict[str, Any]
 ) -> tuple[Any, StreamState | None, dict[str, Any]]:
+    known = facts.get("model")
+    name = known.get("class") if isinstance(known, dict) else None
+    if not (isinstance(name, str) and name in CLASSES):
+        importlib.import_module("kampong.models")  # all estimators register; most files need those that have already
     try:
         model = unpack(arrays, facts)
     except CheckpointError as error:

@@ -33,10 +33,10 @@ from kampong.statistics.rows import ClassRows, PastRows
 from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.statistics.state import statistics_from, statistics_state
 from kampong.subspace.criteria import CriterionWarning
+from kampong.subspace.exporting import Exporting
 from kampong.subspace.heads import HEADS
 from kampong.subspace.leave_one_out import most_rows
 from kampong.subspace.notebook import Shown
-from kampong.subspace.plain import Exporting
 from kampong.subspace.predictor import BEST, WEIGHED, Predictor, Recipe, RowsInHand, make_predictor, reason_of
 from kampong.subspace.prototypes import Prototyping
 from kampong.subspace.rounds import learn_in_rounds

@@ -110,6 +110,8 @@ def choose_parameter(
     head: str,
     value: float | None = None,
     head_ridge: float | None = None,
+    *,
+    brief: bool = False,
 ) -> tuple[Choice | None, Krylov | None, Callable[[Inside, Float], HeldTrial | LabelTrial] | None]:
     """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
@@ -127,6 +129,9 @@ def choose_parameter(
         The parameter, where it is given and only heads are to be tried.
     head_ridge : float, optional
         The ridge of the head's covariance, where it is not the criterion's own.
+    brief : bool
+        Whether what is chosen is for a while only: then directions are found without the rows that judged, however many
+        these are.
 
     Returns
     -------
@@ -152,7 +157,7 @@ def choose_parameter(
     weights = np.concatenate([judge.weights for judge in judges])
     space = None
     if not exact and value is None:
-        few = len(parts) == 1 and sample.own[parts[0]].sum() <= statistics.total / 32
+        few = len(parts) == 1 and (brief or sample.own[parts[0]].sum() <= statistics.total / 32)
         space = judges[0].space if few else resolvent.build(statistics)
     if not len(codes):
         return None, space, None

@@ -30,7 +30,6 @@ from kampong.subspace.heads import HEADS, Head, Hinge, Inside, LinearHead, Mixtu
 from kampong.subspace.heads.fitting import calibrated
 from kampong.subspace.held_trial import columns_again, keeps_rows
 from kampong.subspace.leave_one_out import LeaveOneOut
-from kampong.subspace.plain import linear_steps
 from kampong.subspace.solvers import SOLVERS, Subspace, most_directions, resolvent, solve
 
 if TYPE_CHECKING:
@@ -96,7 +95,8 @@ class Recipe:
     choice : Choice or None
         How something else was chosen, for instance the width of a kernel.
     brief : bool
-        Whether what is chosen is for a while only, in the middle of a stream: then few rows judge.
+        Whether what is chosen is for a while only, in the middle of a stream: then few rows judge, and past the width
+        of a scatter directions are found without them.
     """
 
     criterion: type[Criterion]
@@ -205,6 +205,8 @@ class Predictor:
 
     def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
         """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `plain.linear_steps`."""
+        from kampong.subspace.plain import linear_steps
+
         return linear_steps(self.mean, np.concatenate([self.components, self.hidden]), sparse)
 
     def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
@@ -411,7 +413,8 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
         positive = max(ridge, 1e-9 * left_out.usual)
         return choice, None, lambda inside, components: left_out.trial(positive, components, inside)
-    found, space, trial = choose_parameter(recipe.criterion, statistics, recipe.n_components, recipe.head, given)
+    asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
+    found, space, trial = choose_parameter(*asked, brief=recipe.brief)
     return found, space, trial if tries else None
 
 

@@ -20,10 +20,10 @@ from kampong._runtime.locks import one_at_a_time
 from kampong.checkpoint import Savable
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
+from kampong.kernels.exporting import ExportingMargin
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.kernels.margin.kernel_rows import KernelRows
 from kampong.kernels.margin.remote import RemoteRows
-from kampong.kernels.plain import ExportingMargin
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows

@@ -128,6 +128,7 @@ def build(
         if size > len(room):
             room = np.concatenate([room, np.empty_like(room)])
         room[old:size] = block
+        del block
         with one_blas_thread():
             column = _inner(room[:size], product)
         grown = np.empty((size, size))
@@ -141,7 +142,9 @@ def build(
             last = now
         if step == limit:
             break
-        block = _orthonormal(product / scale, room[:size])
+        product /= scale
+        block = _orthonormal(product, room[:size])
+        del product
         if not len(block):
             break
     basis = room[: len(within)]
@@ -184,12 +187,11 @@ def _scale(statistics: ClassMeans) -> Float:
 
 def _within(statistics: ClassMeans, block: Float) -> Float:
     """Return S_w times the rows of a block, as rows."""
-    return np.ascontiguousarray(statistics.within_times(transposed(block)).T)
+    return transposed(np.ascontiguousarray(statistics.within_times(transposed(block))))
 
 
-def _orthonormal(product: Float, basis: Float) -> Float:
-    """Return what is new in a product, as orthonormal rows; directions that are not new are left out."""
-    rows = product.copy()
+def _orthonormal(rows: Float, basis: Float) -> Float:
+    """Return what is new in rows, which are changed, as orthonormal rows; directions that are not new are left out."""
     with one_blas_thread():
         size = np.einsum("md,md->m", rows, rows).max()
         # Twice: products of rows lose half of the digits, and the second time they are nearly orthonormal already.
