@@ -2,6 +2,7 @@
 
 import csv
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 import kampong
 from kampong.checkpoint import CheckpointError, read, write
 from kampong.checkpoint.contents import as_arrays, from_arrays, to_lines
-from kampong.streaming import Layout, Source, blocks, expert, learn
+from kampong.datasets import sparse_text
+from kampong.streaming import Layout, Source, blocks, expert, learn, renewal
 from kampong.streaming.apply import apply
 from kampong.streaming.expert import Expert
 from kampong.streaming.inspection import merge_files
 from kampong.streaming.options import estimator
 from kampong.streaming.state import read_model
+from kampong.subspace import held_trial
 from stream_problems import without_clock
 
 
@@ -268,3 +271,85 @@ def test_models_of_two_streams_merge_without_it(tmp_path):
     write(str(tmp_path / "lie"), {**merged, **mine}, said)
     with pytest.raises(CheckpointError, match="has none"):
         read_model(str(tmp_path / "lie"))
+
+
+def test_what_is_solved_beside_the_stream_is_what_was_learnt_then(tmp_path, monkeypatch):
+    """It is that of row 1,024 and takes its place at row 2,048, however quick or slow the solve was."""
+    write_texts(tmp_path / "a.csv", 2500)
+    head = (tmp_path / "a.csv").read_text().splitlines()
+    (tmp_path / "part.csv").write_text("\n".join(head[:1025]) + "\n")
+    part = learn(source(tmp_path / "part.csv"), estimator()).predictor
+    assert part.n_rows == 1024
+    solve, found = renewal.renewed, []
+
+    def late(*given):
+        time.sleep(0.3)
+        return solve(*given)
+
+    for threads, work in ((1, solve), (2, solve), (2, late)):
+        monkeypatch.setattr(renewal, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(renewal, "renewed", work)
+        seen = []
+
+        def watch(run, seen=seen):
+            seen.append((run.counters.rows, run.predictor.n_rows if run.predictor else 0))
+
+        found.append(learn(source(tmp_path / "a.csv"), estimator(), watch=watch))
+        assert {made for rows, made in seen if 1024 <= rows < 2048} == {256}
+        assert {made for rows, made in seen if rows >= 2048} == {1024}
+    width = part.components.shape[1]
+    for run in found:
+        assert run.counters == found[0].counters
+        np.testing.assert_array_equal(run.predictor.components, found[0].predictor.components)
+        np.testing.assert_array_equal(run.predictor.mean, found[0].predictor.mean)
+    # The width at row 1,024 depends on where its block ends, and with it the rounding.
+    known = found[0].predictor
+    np.testing.assert_allclose(known.components[:, :width], part.components, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(known.mean[:width], part.mean, atol=1e-12)
+    assert not known.components[:, width:].any()
+
+
+def test_a_saved_run_holds_what_is_to_come_and_lies_of_it_are_refused(tmp_path):
+    write_texts(tmp_path / "a.csv", 2500)
+    stop = threading.Event()
+
+    def watch(run):
+        if run.counters.rows >= 1024:
+            stop.set()
+
+    learn(source(tmp_path / "a.csv"), estimator(), model_file=str(tmp_path / "m"), stop=stop, watch=watch)
+    course = read_model(str(tmp_path / "m"))[1].course
+    assert (course.coming.n_rows, course.predictor.n_rows) == (1024, 256)
+    arrays, facts = read(str(tmp_path / "m"))
+    for n_rows, said in ((16, "n_rows is 16, and"), (10**6, "n_rows is 1000000, and")):
+        lie = {**facts, "stream": {**facts["stream"], "coming.n_rows": n_rows}}
+        write(str(tmp_path / "lie"), arrays, lie)
+        with pytest.raises(CheckpointError, match=said):
+            read_model(str(tmp_path / "lie"))
+
+
+def test_a_solve_that_fails_beside_the_stream_is_told(tmp_path, monkeypatch):
+    write_texts(tmp_path / "a.csv", 2500)
+
+    def fails(*given):
+        raise ValueError("no solution")
+
+    monkeypatch.setattr(renewal, "renewed", fails)
+    with pytest.raises(ValueError, match="no solution"):
+        learn(source(tmp_path / "a.csv"), estimator())
+
+
+def test_a_brief_choice_trains_nothing_on_all_columns(monkeypatch):
+    X, y = sparse_text(1500, 9000, 30, n_classes=3, random_state=0)
+    model = kampong.FisherDiscriminant(half_life="auto").partial_fit(X, y)
+
+    def trained(*given):
+        raise AssertionError("machines were trained")
+
+    monkeypatch.setattr(held_trial, "Machines", trained)
+    brief = model._freeze_all(None, brief=True)
+    assert brief.choice is not None
+    assert not len(brief.hidden)
+    assert (brief.answers(X)[1] == y).mean() > 0.9
+    with pytest.raises(AssertionError, match="trained"):
+        model._freeze_all(None)

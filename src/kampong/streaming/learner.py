@@ -36,6 +36,7 @@ from kampong.streaming.prediction import (
     turn_of,
     watches,
 )
+from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
@@ -272,6 +273,7 @@ class _Learner:
         self.known: set[Any] = set(known_classes(model) or ())
         self.observed: dict[str, Any] = {}
         self.expert: Expert | None = None
+        self.coming: Coming | None = None
         self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
@@ -342,6 +344,8 @@ class _Learner:
         if not self.run.counters.rows:  # landmarks are placed with the first rows
             return len(labels) if hasattr(self.run.model, "landmarks") else 1
         rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        if self.coming is not None:
+            rows = min(rows, self.coming.due - self.run.counters.rows)
         return turn_of(self.run.model, rows)
 
     def _schedule(self) -> Schedule:
@@ -369,10 +373,29 @@ class _Learner:
         run.counters.rows += len(y)
         if hasattr(run.model, "freeze"):
             before = run.predictor
-            run.predictor = renewed(run.model, before, self._schedule(), run.counters.rows)
+            self._renew()
             if run.predictor is not before:
                 self._note_choices()
         return said
+
+    def _renew(self) -> None:
+        """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""
+        run, rows, schedule = self.run, self.run.counters.rows, self._schedule()
+        if self.coming is not None and rows >= self.coming.due:
+            self._arrive()
+        coming = begin(run.model, run.predictor, schedule, rows)
+        if coming is None:
+            run.predictor = renewed(run.model, run.predictor, schedule, rows)
+        else:
+            self.coming = coming
+
+    def _arrive(self) -> None:
+        """Let a predictor that was solved beside the stream take its place, unless a newer one has."""
+        coming, self.coming, now = self.coming, None, self.run.predictor
+        if coming is not None:
+            found = coming.result(self.run.model.n_features_in_)
+            if found is not None and (now is None or found.n_rows > now.n_rows):
+                self.run.predictor = found
 
     def _ask(self, X: Rows, shown: np.ndarray) -> Answers:
         """Return what the model says of rows; where an expert predicts, of those on which both are compared."""
@@ -489,6 +512,8 @@ class _Learner:
             if hasattr(run.model, "_keep_all"):
                 run.model._keep_all()
         pa.default_memory_pool().release_unused()  # what parsing took, for the solve
+        if run.finished:
+            self._arrive()
         if run.counters.rows:
             settle(run.model, run.predictor, run.counters.rows)
         self.save()
@@ -542,8 +567,9 @@ class _Learner:
         run = self.run
         assert run.schema is not None
         assert self.run.memory is not None
+        coming = None if self.coming is None else self.coming.result(run.model.n_features_in_)
         course = Course(
-            self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor, self.expert
+            self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor, self.expert, coming
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
@@ -562,6 +588,8 @@ class _Learner:
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.expert = course.expert
+        if course.coming is not None:
+            self.coming = Coming(course.coming, course.coming.n_rows)
         self.known = set(known_classes(run.model) or ())
 
     def _check_same(self, model: Mapping[str, Any], options: Options) -> None:

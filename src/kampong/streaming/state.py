@@ -158,6 +158,8 @@ class Course:
         What predicted the last batch, where the model can be frozen; it may be older than the model.
     expert : Expert or None
         What predicts beside it, where the stream is wide.
+    coming : Predictor or None
+        What takes the place of the predictor when the rows have doubled.
     """
 
     source: str
@@ -167,12 +169,14 @@ class Course:
     history: History = field(default_factory=History)
     predictor: Predictor | None = None
     expert: Expert | None = None
+    coming: Predictor | None = None
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
         place = {} if self.place is None else {"place": self.place}
         predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
         expert = {} if self.expert is None else {"expert": self.expert.to_state()}
+        coming = {} if self.coming is None else {"coming": self.coming.to_state()}
         return {
             "source": self.source,
             "options": self.options.to_state(),
@@ -181,6 +185,7 @@ class Course:
             **place,
             **predictor,
             **expert,
+            **coming,
         }
 
     @classmethod
@@ -349,25 +354,33 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
     expert = contents.part("expert") if "expert" in contents else None
+    coming = contents.part("coming") if "coming" in contents else None
     state = StreamState.from_state(contents, grows=can_widen(model))
     _check_model(contents, model, state)
     if predictor is not None:
-        _take_predictor(predictor, model, state)
+        course, made = _predictor_of(predictor, model, state)
+        course.predictor = made
+    if coming is not None:
+        course, made = _predictor_of(coming, model, state)
+        course.coming = made
+        rows = state.counters.rows
+        coming.require(rows < 2 * made.n_rows, f"n_rows is {made.n_rows}, and {rows} rows have been learnt")
     if expert is not None:
         _take_expert(expert, model, state)
     return state
 
 
-def _take_predictor(contents: Contents, model: Any, state: StreamState) -> None:
-    """Give the stream what predicted its last batch, if it belongs to the model and to the rows so far."""
+def _predictor_of(contents: Contents, model: Any, state: StreamState) -> tuple[Course, Predictor]:
+    """Return the course of a run and a predictor of it, if it belongs to the model and to the rows so far."""
     able = state.course is not None and hasattr(model, "_predictor_from")
     contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
     assert state.course is not None
-    predictor = state.course.predictor = model._predictor_from(contents)
+    predictor: Predictor = model._predictor_from(contents)
     known = set(predictor.classes.tolist()) <= set(model.classes_.tolist())
     contents.require(known, "it knows classes that the model does not")
     rows = state.counters.rows
     contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
+    return state.course, predictor
 
 
 def _take_expert(contents: Contents, model: Any, state: StreamState) -> None:

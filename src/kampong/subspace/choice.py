@@ -131,7 +131,7 @@ def choose_parameter(
         The ridge of the head's covariance, where it is not the criterion's own.
     brief : bool
         Whether what is chosen is for a while only: then directions are found without the rows that judged, however many
-        these are.
+        these are, and no head is trained on all columns.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def choose_parameter(
         judging = [judge for judge in judges if len(judge.points)]
         pieces = [judge.piece(criterion) for judge in judging]
         if not statistics.multilabel:
-            return HeldTrial(pieces, Judged(codes, weights), inside, components, statistics)
+            return HeldTrial(pieces, Judged(codes, weights), inside, components, statistics, brief=brief)
         names = ("gaussian", "nearest_mean")
         scores = {one: np.concatenate([judge.scores(criterion, one) for judge in judging]) for one in names}
         return LabelTrial(pieces, scores, codes, weights, inside, components, statistics)

@@ -114,14 +114,23 @@ class HeldTrial(HeadTrial):
         Those directions.
     statistics : ClassRows, ClassReservoir or KernelScatter
         Where rows to train with come from.
+    brief : bool
+        Whether what is chosen is for a while only: then no support vector machines are trained on all columns.
     """
 
     def __init__(
-        self, pieces: list[Piece], judged: Judged, inside: Inside, components: Float, statistics: Kept
+        self,
+        pieces: list[Piece],
+        judged: Judged,
+        inside: Inside,
+        components: Float,
+        statistics: Kept,
+        *,
+        brief: bool = False,
     ) -> None:
         scores, noise = scores_of([(piece.parts, piece.counts) for piece in pieces], judged)
         super().__init__(scores, judged, noise, inside)
-        self.pieces, self.components, self.statistics = pieces, components, statistics
+        self.pieces, self.components, self.statistics, self.brief = pieces, components, statistics, brief
         self._known: dict[int, tuple[Float, Integer, Float]] = {}
         self._taught: Inside | None = None
         self._made: tuple[Head, Float] | None = None
@@ -141,7 +150,7 @@ class HeldTrial(HeadTrial):
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not isinstance(self.statistics, ClassScatter | KernelScatter)
-        text = text and not isinstance(self.pieces[0].rows, np.ndarray)
+        text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
         fits = 8 * len(self.inside.counts) * self.components.shape[1] <= COLUMN_BYTES
         return text and fits and rows_kept(self.statistics) >= ENOUGH
 

@@ -96,7 +96,7 @@ class Recipe:
         How something else was chosen, for instance the width of a kernel.
     brief : bool
         Whether what is chosen is for a while only, in the middle of a stream: then few rows judge, and past the width
-        of a scatter directions are found without them.
+        of a scatter directions are found without them and no head is trained on all columns.
     """
 
     criterion: type[Criterion]

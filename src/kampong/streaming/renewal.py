@@ -1,0 +1,85 @@
+"""A predictor that is solved beside the stream, on a copy of what was learnt, while further rows are learnt.
+
+It takes its place when the rows have doubled, however quick the solve was: row numbers decide, so runs repeat. A run
+that is saved before waits for it, and the file holds it.
+"""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from kampong._runtime.compute import alone, available_threads
+from kampong.streaming.prediction import renewed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from kampong.streaming.schedule import Schedule
+    from kampong.subspace.predictor import Predictor
+
+FEWEST = 1024
+"""Rows up to which a solve costs less than to hand it over."""
+
+
+class Coming:
+    """A predictor that will take its place.
+
+    Parameters
+    ----------
+    made : Predictor, Future or None
+        The predictor, or what will be it.
+    rows : int
+        The rows that it knows.
+    """
+
+    def __init__(self, made: Predictor | Future[Predictor | None] | None, rows: int) -> None:
+        self._made, self._rows = made, rows
+
+    @property
+    def due(self) -> int:
+        """The row number at which it takes its place."""
+        return 2 * self._rows
+
+    def result(self, n_features: int) -> Predictor | None:
+        """Return the predictor for rows of a width, when it is solved."""
+        made: Any = self._made
+        found: Predictor | None = made.result() if hasattr(made, "result") else made
+        return None if found is None else found.widened(n_features)
+
+
+def begin(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int) -> Coming | None:
+    """Begin to solve beside the stream, where that is worth it.
+
+    Parameters
+    ----------
+    model : estimator
+        The model of the stream; later changes do not matter.
+    predictor : Predictor or None
+        What predicted so far.
+    schedule : Schedule
+        When what is done.
+    rows : int
+        Rows learnt.
+
+    Returns
+    -------
+    Coming or None
+        None where nothing is due, or where it should be solved at once.
+    """
+    if rows < FEWEST or not (schedule.rare and schedule.renews(rows)):
+        return None
+    frozen = copy.copy(model)  # a model of its own to the locks
+    frozen._statistics = copy.deepcopy(model._statistics)
+
+    def work() -> Predictor | None:
+        with alone():
+            return renewed(frozen, predictor, schedule, rows)
+
+    if available_threads() == 1:
+        return Coming(work(), rows)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="kampong-solve")
+    made = pool.submit(work)
+    pool.shutdown(wait=False)
+    return Coming(made, rows)
