@@ -311,15 +311,26 @@ def memory(shrink: int) -> None:
     print(f"    workers send {sent / state:.1f} states; the least is 2: one to the other worker, one to the driver")
 
 
-def core_sets(shrink: int) -> None:
-    """Print core sets here and on two workers, and what crossed the wire."""
+def placed(client: Any, array: Any, parts: int = 8) -> Any:
+    """Return an array whose parts lie in the memory of the workers, as many on each."""
     import dask.array as da
 
+    workers, cuts = list(client.nthreads()), np.linspace(0, len(array), parts + 1).astype(int)
+    blocks = []
+    for number, (a, b) in enumerate(pairwise(cuts.tolist())):
+        future = client.scatter(array[a:b], workers=[workers[number * len(workers) // parts]], hash=False)
+        blocks.append(da.from_delayed(future, array[a:b].shape, array.dtype))
+    return da.concatenate(blocks)
+
+
+def core_sets(shrink: int) -> None:
+    """Print core sets here and on two workers, and what crossed the wire."""
     from kampong.adapters.dask import fit
 
-    print("\ncore sets on two workers, beside a fit here (tol = 0.05); MiB over the wire")
+    print("\ncore sets on two workers, beside a fit here (tol = 0.05)")
     print(f"    {'set':<12} {'model':<26} {'here s':>7} {'Dask s':>7} {'support':>8} {'differ':>6} {'gap':>7} ", end="")
-    print(f"{'gap here':>8} {'rows':>6} {'violators':>9} {'core vectors':>12} {'numbers':>8} {'looks':>5}")
+    print(f"{'gap here':>8} {'looks':>5}")
+    wire = []
     with clusters(2) as (client,):
         for name in ("letter", "mnist 20000"):
             data = load(name)
@@ -328,26 +339,29 @@ def core_sets(shrink: int) -> None:
                 continue
             X, y = data[0][:: shrink * 4 if shrink > 1 else 1], data[1][:: shrink * 4 if shrink > 1 else 1]
             X = X.astype(float)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a large graph: the rows are brought to the workers once
-                rows = client.persist(da.from_array(X, chunks=(-(-len(X) // 8), -1)))
-            labels = client.persist(da.from_array(y, chunks=-(-len(X) // 8)))
+            rows, labels = placed(client, X), placed(client, y)
             for model in (CoreVectorClassifier(), MaximumMarginDiscriminant()):
                 start = time.perf_counter()
                 local = clone(model).fit(X, y)
                 here = time.perf_counter() - start
-                start = time.perf_counter()
+                before, start = sum(client.run(_sent).values()), time.perf_counter()
                 found = fit(model, rows, labels, client=client)
                 there = time.perf_counter() - start
+                sent = sum(client.run(_sent).values()) - before
                 differ = len(np.setxor1d(found.support_, local.support_))
-                moved = {key: value / 2**20 for key, value in found.moved_.items()}
-                numbers = sum(moved.get(key, 0.0) for key in ("labels", "margins", "weights"))
                 print(
                     f"    {name:<12} {type(model).__name__:<26} {here:7.1f} {there:7.1f} {len(local.support_):8,} "
-                    f"{differ:6} {found.dual_gap_.max():7.4f} {local.dual_gap_.max():8.4f} {X.nbytes / 2**20:6.1f} "
-                    f"{moved['violators']:9.1f} {moved.get('core vectors', 0.0):12.1f} {numbers:8.1f} "
+                    f"{differ:6} {found.dual_gap_.max():7.4f} {local.dual_gap_.max():8.4f} "
                     f"{found.moved_.get('looks', 0):5}"
                 )
+                wire.append((name, type(model).__name__, X.nbytes, found.moved_, sent))
+    print("\n    MiB over the wire; the least is every core vector here once and at each of the two workers once")
+    print(f"    {'set':<12} {'model':<26} {'rows':>6} {'violators':>9} {'core vectors':>12} {'weights':>8} ", end="")
+    print(f"{'margins':>7} {'labels':>6} {'all':>6} {'least':>6} {'sent by workers':>15}")
+    for name, model, size, moved, sent in wire:
+        kinds = [moved.get(kind, 0) for kind in ("violators", "core vectors", "weights", "margins", "labels")]
+        values = [value / 2**20 for value in (size, *kinds, sum(kinds), 3 * kinds[0], sent)]
+        print(f"    {name:<12} {model:<26} " + " ".join(map("{:{}.1f}".format, values, (6, 9, 12, 8, 7, 6, 6, 6, 15))))
 
 
 def peers_on_dask(shrink: int) -> None:
@@ -357,7 +371,6 @@ def peers_on_dask(shrink: int) -> None:
     except ImportError:
         print("\ndask-ml is not installed: pip install dask-ml")
         return
-    import dask.array as da
     from sklearn.linear_model import LogisticRegression
 
     from kampong.adapters.dask import fit, transform
@@ -370,8 +383,7 @@ def peers_on_dask(shrink: int) -> None:
     print(f"\n{len(X):,} rows of mnist on two workers, 9 directions; then a logistic regression on them, here")
     with clusters(2) as (client,), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = client.persist(da.from_array(X.astype(float), chunks=(-(-len(X) // 8), -1)))
-        labels = client.persist(da.from_array(y, chunks=-(-len(X) // 8)))
+        rows, labels = placed(client, X.astype(float)), placed(client, y)
         for name in ("kampong FisherDiscriminant(ridge=0.1)", "dask-ml PCA", "dask-ml IncrementalPCA"):
             start = time.perf_counter()
             if name.startswith("kampong"):

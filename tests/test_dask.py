@@ -236,6 +236,10 @@ def test_core_sets_travel_and_rows_stay(client, model, tmp_path):
     assert len(np.setxor1d(found.support_, local.support_)) <= 0.02 * len(local.support_)
     assert found.moved_["violators"] < X.nbytes
     assert found.moved_["looks"] >= 2
+    came = found.moved_["violators"] // (8 * 64)
+    # a row that came goes once to each worker, with its number and class; then a bit and a weight a look
+    assert found.moved_["core vectors"] == 2 * (found.moved_["violators"] + 8 * came)
+    assert found.moved_["weights"] < 2 * found.moved_["looks"] * 10 * (8.2 * came + 100)
     assert on_dask.score(found, blocks(X, cuts), blocks(y, cuts), client=client) == found.score(X, y)
     np.testing.assert_array_equal(on_dask.predict(found, blocks(X, cuts)).compute(), found.predict(X))
     if isinstance(model, MaximumMarginDiscriminant):
@@ -249,6 +253,18 @@ def test_core_sets_travel_and_rows_stay(client, model, tmp_path):
     np.testing.assert_array_equal(files.support_, found.support_)
     with pytest.raises(ValueError, match=r"it takes no weights\. Leave sample_weight out"):
         on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), blocks(np.ones(len(y)), cuts), client=client)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_few_rows_come_whole_and_means_are_those_of_all_rows(client, kernel):
+    X, y = load_digits(return_X_y=True)  # up to 2,048 patterns the core set is all of them, and no part is asked
+    model = MaximumMarginDiscriminant(kernel=kernel)
+    found, local = (
+        on_dask.fit(model, blocks(X, [300, 300, 900]), blocks(y, [300, 300, 900]), client=client),
+        clone(model).fit(X, y),
+    )
+    np.testing.assert_allclose(found.class_means_, local.class_means_, rtol=1e-9, atol=1e-9)
+    assert found.moved_["violators"] == X.size  # pixels take a byte
 
 
 def test_a_killed_worker_gives_the_same_core_sets(client):

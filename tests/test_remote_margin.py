@@ -14,7 +14,7 @@ from kampong import CoreVectorClassifier, MaximumMarginDiscriminant, from_bytes
 from kampong._runtime.compute import stack
 from kampong.kernels.functions import Columns, Kernel, columns_of, make_kernel
 from kampong.kernels.margin.hull import Hull
-from kampong.kernels.margin.remote import Question, answer, joined
+from kampong.kernels.margin.questions import Arrived, Question, answer, bits_of, gathered, joined, narrowed, places_of
 
 
 class Parts:
@@ -26,12 +26,14 @@ class Parts:
         self.n_samples, self.width, self.dtype = X.shape[0], X.shape[1], X.dtype
         self.columns = Columns.together([columns_of(part) for part, _ in self.parts if part.shape[0]])
         self.classes, self.codes = np.unique(y, return_inverse=True)
-        self.looks, self.sent, self.came = 0, 0, np.zeros(0, dtype=int)
+        self.looks, self.sent, self.came, self.seen = 0, 0, np.zeros(0, dtype=int), []
 
-    def look(self, question):
-        self.looks, self.sent = self.looks + 1, max(self.sent, question.points.shape[0])
+    def look(self, question, arrived):
+        self.looks, self.sent = self.looks + 1, sum(len(one.numbers) for one in arrived)
+        assert arrived[: len(self.seen)] == self.seen  # what has gone to the parts does not change
+        self.seen = list(arrived)
         found = [
-            answer(question, X, np.searchsorted(self.classes, y), int(start))
+            answer(question, arrived, X, np.searchsorted(self.classes, y), int(start))
             for (X, y), start in zip(self.parts, self.starts, strict=False)
         ]
         assert all(
@@ -146,34 +148,72 @@ def test_parts_see_together_what_one_would_see(seed, count):
     weights = signs[members] * alpha
     limit = float(rng.normal())
     mask = np.packbits(np.isin(np.arange(n), chosen)).tobytes()
+    # rows come in any order, in several goes, and more of them than the core set has
+    came = rng.permutation(np.union1d(members, rng.choice(n, 3)))
+    goes = np.array_split(came, 2)
+    arrived = [Arrived(narrowed(X[some]), some.astype(np.int32), codes[some]) for some in goes]
+    place = np.full(n, -1)
+    place[came] = np.arange(len(came))
+    off = rng.random(2) * (rng.random() < 0.5)  # a direction that is taken off the point
+    taken = (place[came[:2]].astype(np.int32), off[: len(came[:2])])
     question = Question(
         kernel,
-        X[members],
-        weights[:, None],
+        (bits_of(place[members], len(came)),),
+        (alpha[np.argsort(place[members])],),
+        ((taken,),),
         np.array([weights.sum()]),
         ridge,
         (1,),
-        (members,),
-        (alpha,),
         (batch,),
         (limit,),
         mask,
     )
     cuts = np.sort(rng.integers(0, n + 1, count))
     edges = [0, *cuts, n]
-    found = [answer(question, X[a:b], codes[a:b], int(a)) for a, b in itertools.pairwise(edges)]
+    found = [answer(question, arrived, X[a:b], codes[a:b], int(a)) for a, b in itertools.pairwise(edges)]
     (sight,) = joined(found, (batch,))
     full = np.zeros(n)
     full[members] = alpha
     naive = np.array([sum(signs[i] * full[j] * signs[j] * (X[i] @ X[j] + 1.0) for j in range(n)) for i in range(n)])
     naive += ridge * full
+    for number, value in zip(came[:2], off, strict=False):
+        naive -= signs * (X @ X[number]) * value
     assert sight.least == pytest.approx(naive[chosen].min())
-    np.testing.assert_array_equal(sight.members, members)
     np.testing.assert_allclose(sight.margins, naive[members])
     outside = np.setdiff1d(chosen, members)
     wanted = sorted((naive[i], i) for i in outside if naive[i] < limit)[:batch]
     np.testing.assert_allclose(sight.gradients, [value for value, _ in wanted], atol=1e-12)
-    assert Hull(signs, offset=1.0, ridge=ridge).gap(full, naive).bound <= sight.least + 1e-9
+    np.testing.assert_allclose(naive[sight.worst], sight.gradients, atol=1e-12)
+    if not off.any():
+        assert Hull(signs, offset=1.0, ridge=ridge).gap(full, naive).bound <= sight.least + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0, 255, 3], np.uint8),
+        ([-1, 255, 3], np.int16),
+        ([40_000, 1, 2], np.float32),
+        ([0.5, 255, 3], np.float32),
+        ([0.1, 255, 3], np.float64),
+        ([1e300, -1e300, 3], np.float64),
+    ],
+)
+def test_rows_travel_in_the_smallest_type_that_holds_them(values, kind):
+    X = np.zeros((40, 3))
+    X[30] = values  # past the rows that are looked at first
+    assert narrowed(X).dtype == kind
+    assert narrowed(sparse.csr_array(X)).dtype == kind
+    first, second = np.arange(0, 40, 2), np.arange(1, 40, 2)
+    for form in (np.asarray, sparse.csr_array):
+        rows = form(X)
+        arrived = [Arrived(narrowed(rows[some]), some, some) for some in (first, second)]
+        places = np.random.default_rng(0).permutation(40)
+        back = gathered(arrived, places, np.float64)
+        assert back.dtype == np.float64
+        back = back if isinstance(back, np.ndarray) else back.toarray()
+        np.testing.assert_array_equal(back, X[np.concatenate([first, second])[places]])
+    np.testing.assert_array_equal(places_of(bits_of(np.array([3, 17, 39]), 40), 40), [3, 17, 39])
 
 
 def test_columns_of_parts_make_the_kernel_of_all_rows():

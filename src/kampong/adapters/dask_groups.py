@@ -71,6 +71,25 @@ class Inside:
     nodes: tuple[tuple[Any, ...], ...]
     outside: tuple[Any, ...]
 
+    def run(self, place: int, given: tuple[Any, ...]) -> list[Any]:
+        """Run the tasks of one part, and return its blocks; a result is let go with the last that needs it."""
+        nodes, wanted = self.nodes[place], self.blocks[place]
+        left = Counter(below for node in nodes for below in node.dependencies)
+        left.update(wanted)
+        known = dict(zip(self.outside, given, strict=True))
+        for node in nodes:
+            known[node.key] = node({below: known[below] for below in node.dependencies})
+            for below in node.dependencies:
+                left[below] -= 1
+                if not left[below]:
+                    del known[below]
+        return [known[key] for key in wanted]
+
+
+def inside_of(inside: list[Inside], number: int) -> tuple[Any, ...]:
+    """Return what the task of a group is given: nothing for files, which it reads itself."""
+    return (inside[number], *map(TaskRef, inside[number].outside)) if inside else ()
+
 
 def threads_of(client: Any) -> dict[str, int]:
     """Return the workers of a cluster and how many threads each has; without one, those of this machine."""
@@ -103,7 +122,7 @@ def spread(parts: Parts, title: str, steps: Steps, given: Any, threads: dict[str
     count = len(parts.arguments)
     size = group_size(count, sum(threads.values()))
     groups = [range(start, min(start + size, count)) for start in range(0, count, size)]
-    inside = _inside(parts, groups)
+    inside = tasks_inside(parts, groups)
     if inside is None:
         size, groups = 1, [range(number, number + 1) for number in range(count)]
     token = dask.base.tokenize(parts.token, title, given, size, inside is None)
@@ -111,12 +130,7 @@ def spread(parts: Parts, title: str, steps: Steps, given: Any, threads: dict[str
     leaves: dict[Any, Any] = {}
     common = TaskRef(key)
     for number in range(len(groups)):
-        if not parts.collections:
-            more: tuple[Any, ...] = ()
-        elif inside is None:
-            more = (None, *parts.arguments[number])
-        else:
-            more = (inside[number], *map(TaskRef, inside[number].outside))
+        more = (None, *parts.arguments[number]) if inside is None else inside_of(inside, number)
         leaves[name, number] = Task((name, number), _run_group, common, number, *more)
     needed = inside is None or any(one.outside for one in inside)
     return merged_tree(
@@ -179,7 +193,7 @@ def _run_group(common: Any, number: int, inside: Inside | None = None, *given: A
 
     def values() -> Iterable[Any]:
         for place, part in enumerate(range(number * size, min(number * size + size, count))):
-            blocks = given if inside is None else _blocks(inside, place, given)
+            blocks = given if inside is None else inside.run(place, given)
             yield steps.leaf((about, reader), part, *blocks)
 
     return steps.pack(pairwise(values(), steps.join))
@@ -192,25 +206,10 @@ def _merge_group(common: Any, items: Sequence[Any]) -> Any:
     return steps.pack(pairwise(map(steps.unpack, items), steps.join))
 
 
-def _blocks(inside: Inside, place: int, given: tuple[Any, ...]) -> list[Any]:
-    """Run the tasks of one part; a result is let go with the last that needs it."""
-    nodes, wanted = inside.nodes[place], inside.blocks[place]
-    left = Counter(below for node in nodes for below in node.dependencies)
-    left.update(wanted)
-    known = dict(zip(inside.outside, given, strict=True))
-    for node in nodes:
-        known[node.key] = node({below: known[below] for below in node.dependencies})
-        for below in node.dependencies:
-            left[below] -= 1
-            if not left[below]:
-                del known[below]
-    return [known[key] for key in wanted]
-
-
 # What runs inside a task.
 
 
-def _inside(parts: Parts, groups: Sequence[range]) -> list[Inside] | None:
+def tasks_inside(parts: Parts, groups: Sequence[range]) -> list[Inside] | None:
     """Return the tasks that run inside each group's own; None where blocks lie on workers, or are cut from others."""
     if not parts.collections:
         return []  # files: each task reads its own

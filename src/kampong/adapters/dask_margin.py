@@ -1,8 +1,9 @@
 """Core vector machines and MMDA on Dask: parts are kept in the workers' memory, the core set travels, the rows stay.
 
-    core vectors and weights → every part: least margin, violators → joined by eight → the small problem, solved here
+    new core vectors, weights → every part: least margin, violators → joined by eight → the small problem, solved here
 
-A part that a lost worker held is read again; every answer is a pure function of a part and a question.
+A core vector goes to each worker once, in the smallest type that holds its numbers, and stays there for the fit. A part
+that a lost worker held is read again; every answer is a pure function of a part and a question.
 """
 
 from __future__ import annotations
@@ -14,15 +15,27 @@ from typing import TYPE_CHECKING, Any
 import dask
 import numpy as np
 from dask._task_spec import DataNode, Task, TaskRef
-from dask.delayed import Delayed
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from kampong._runtime.compute import alone, stack
-from kampong.adapters.dask_parts import Parts, Reader, compute, count_workers, current_client, tree
+from kampong.adapters.dask_groups import Inside, inside_of, near, tasks_inside, threads_of
+from kampong.adapters.dask_parts import Parts, Reader, compute, count_workers, current_client, leaf_graph, tree
 from kampong.adapters.reading import Counts
-from kampong.data.rows import check_finite, check_rows
-from kampong.kernels.functions import Columns, columns_of
+from kampong.data.rows import check_finite, check_rows, refuse_overflow
+from kampong.kernels.functions import Columns, columns_of, kernel_scores
 from kampong.kernels.margin.classifiers import CoreVectorClassifier
-from kampong.kernels.margin.remote import Question, Sight, answer, joined
+from kampong.kernels.margin.questions import (
+    Arrived,
+    Question,
+    Sight,
+    answer,
+    came_type,
+    gathered,
+    joined,
+    narrowed,
+    size_of,
+)
 from kampong.kernels.mmda import MaximumMarginDiscriminant
 from kampong.kernels.row_sample import class_means
 
@@ -93,16 +106,39 @@ class PartsInMemory:
         self.starts = np.concatenate([[0], np.cumsum(lengths)])
         self.n_samples, self.width = int(self.starts[-1]), len(self.columns.mean)
         self.moved["labels"] += labels.nbytes
+        self._copies: dict[str, list[Delayed]] = {}
+        self._arrived: list[Arrived] = []
 
-    def look(self, question: Question) -> list[Sight]:
-        """Return what all parts see of each problem."""
+    def look(self, question: Question, arrived: Sequence[Arrived]) -> list[Sight]:
+        """Return what all parts see of each problem; a row that has arrived goes to each worker once."""
         self.moved["looks"] += 1
-        self.moved["core vectors"] += _size(question.points) * self._workers()
-        self.moved["weights"] += (question.weights.nbytes + len(question.mask)) * self._workers()
-        sights = self._asked("look", _look_part, _join_sights, (question, self.classes, self.starts))[0]
+        self.moved["weights"] += question.size * self._workers()
+        given = (question, self.classes, self.starts)
+        sights = self._asked("look", _look_part, _join_sights, given, beside=self._beside(arrived))[0]
         self.moved["margins"] += sum(array.nbytes for sight in sights for array in sight[1:])
         found: list[Sight] = sights
         return found
+
+    def _beside(self, arrived: Sequence[Arrived]) -> list[list[Delayed]]:
+        """Return for every part the copy of the core vectors that its worker has, with what is new brought there."""
+        if self.client is None:
+            self.moved["core vectors"] += sum(one.size for one in arrived[len(self._copies.get("", ())) :])
+            copies = self._copies.setdefault("", [])
+            copies += [delayed(one, pure=False, traverse=False) for one in arrived[len(copies) :]]
+            return [copies] * len(self._held)
+        from distributed import futures_of
+
+        where = self.client.who_has(futures_of(self._held))
+        owners = [min(where.get(part.key) or [""]) for part in self._held]  # "" while a lost part is read again
+        for owner in dict.fromkeys(owners):
+            copies = self._copies.setdefault(owner, [])
+            for one in arrived[len(copies) :]:
+                key = f"kampong-core-{dask.base.tokenize(object())}"
+                graph = HighLevelGraph.from_collections(key, {key: Task(key, _itself, one)})
+                options = {"workers": [owner], "allow_other_workers": True} if owner else {}
+                copies += self.client.persist([Delayed(key, graph, layer=key)], **options)
+                self.moved["core vectors"] += one.size
+        return [self._copies[owner] for owner in owners]
 
     def rows(self, positions: Integer) -> Rows:
         """Return the rows of some patterns, in the order of their numbers."""
@@ -110,13 +146,25 @@ class PartsInMemory:
         needed = np.unique(owners)
         given = {int(part): positions[owners == part] - self.starts[part] for part in needed}
         found: Rows = self._asked("rows", _rows_of_part, _stacked, given, needed.tolist())
-        self.moved["violators"] += _size(found)
+        self.moved["violators"] += size_of(found)
+        self._arrived.append(Arrived(found, positions.astype(came_type(self.n_samples)), self.codes[positions]))
         return found
 
     def class_means(self, model: Any) -> Float:
-        """Return the mean of each class in the space of the features of a model."""
-        sums, counts = self._asked("means", _sum_part, _join_sums, (model, self.classes))
-        means: Float = sums / counts[:, None]
+        """Return the mean of each class in the space of the features of a model; its support vectors are there."""
+        if model._components is not None:
+            how: tuple[Any, ...] = (model._components,)
+            beside, size = list[list[Delayed]](), model._components.nbytes
+        else:
+            came = np.concatenate([one.numbers for one in self._arrived])
+            order = np.argsort(came)
+            places = order[np.searchsorted(came, model.support_, sorter=order)].astype(np.int32)
+            how, beside = (model._kernel, places, model.features_), self._beside(self._arrived)
+            size = places.nbytes + size_of(model.features_)
+        self.moved["weights"] += size * self._workers()
+        width = (self.classes, model._n_features_out)
+        sums, counts = self._asked("means", _sum_part, _join_sums, (how, *width), beside=beside)
+        means: Float = refuse_overflow(type(model).__name__, sums / counts[:, None])
         return means
 
     def _workers(self) -> int:
@@ -125,33 +173,47 @@ class PartsInMemory:
     def _kept(self, parts: Parts) -> list[Delayed]:
         """Load all parts and keep them where they are."""
         name = f"kampong-part-{dask.base.tokenize(parts.token, object())}"
-        layer: dict[Any, Any] = {f"{name}-with": DataNode(f"{name}-with", parts.reader)}
-        for number, arguments in enumerate(parts.arguments):
-            layer[name, number] = Task((name, number), _open_part, TaskRef(f"{name}-with"), number, *arguments)
-        graph = parts.graph(name, layer)
-        delayed = [Delayed((name, number), graph, layer=name) for number in range(len(parts.arguments))]
-        return list(dask.persist(*delayed) if self.client is None else self.client.persist(delayed))
+        numbers = range(len(parts.arguments))
+        inside = tasks_inside(parts, [range(number, number + 1) for number in numbers])
+        common, layer = f"{name}-with", dict[Any, Any]()
+        for number in numbers:
+            more = (None, *parts.arguments[number]) if inside is None else inside_of(inside, number)
+            layer[name, number] = Task((name, number), _open_part, TaskRef(common), number, *more)
+        # made where they stay, an equal share on each worker; blocks that lie on workers stay where they are
+        where = None if inside is None else near(len(layer), threads_of(self.client))
+        needed = parts.collections if inside is None or any(one.outside for one in inside) else []
+        graph = leaf_graph(needed, DataNode(common, parts.reader), layer, where)
+        held = [Delayed((name, number), graph, layer=name) for number in numbers]
+        return list(dask.persist(*held) if self.client is None else self.client.persist(held))
 
-    def _asked(self, title: str, leaf: Any, join: Any, given: Any, which: Sequence[int] | None = None) -> Any:
+    def _asked(
+        self,
+        title: str,
+        leaf: Any,
+        join: Any,
+        given: Any,
+        which: Sequence[int] | None = None,
+        beside: Sequence[list[Delayed]] = (),
+    ) -> Any:
         chosen = range(len(self._held)) if which is None else which
-        arguments = [(TaskRef(self._held[part].key), part) for part in chosen]
         held = [self._held[part] for part in chosen]
+        more = [beside[part] if beside else [] for part in chosen]
+        arguments = [
+            (TaskRef(self._held[part].key), part, *(TaskRef(one.key) for one in several))
+            for part, several in zip(chosen, more, strict=True)
+        ]
+        held += {one.key: one for several in more for one in several}.values()
         token = dask.base.tokenize(id(self), self.moved)
         made = tree(Parts(Reader("held"), arguments, held, token=token), title, leaf, join, given)
         return compute(made, self.client, self.patience)
 
 
-def _size(rows: Rows) -> int:
-    if isinstance(rows, np.ndarray):
-        return int(rows.nbytes)
-    return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
-
-
 # Tasks. Each is given (common, number in the tree, the part, number of the part).
 
 
-def _open_part(reader: Reader, number: int, *given: Any) -> tuple[Any, Any, Counts, Any]:
+def _open_part(reader: Reader, number: int, inside: Inside | None = None, *given: Any) -> Part:
     counts, X, labels, weights = Counts(), None, [], []
+    given = given if inside is None else tuple(inside.run(0, given))
     for batch, y, *rest in reader.batches(counts, number, *given):
         if batch.shape[0]:
             rows = batch.to_numpy() if hasattr(batch, "to_numpy") else batch
@@ -186,13 +248,17 @@ def _join_descriptions(items: Sequence[Any]) -> Any:
     return counts, columns, labels, lengths, np.result_type(*(item[4] for item in there))
 
 
-def _look_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _look_part(common: tuple[Any, Any], _: int, part: Part, number: int, *arrived: Arrived) -> Any:
     (question, classes, starts), (X, y, *_rest) = common[0], part
     if X is None:
-        empty = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return [Sight(np.inf, *empty, *empty) for _ in question.positive], question.batch
+        nothing = Sight(np.inf, np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(0))
+        return [nothing for _ in question.positive], question.batch
     with alone(), warnings.catch_warnings():
-        return answer(question, X, _codes(classes, y), int(starts[number])), question.batch
+        return answer(question, arrived, X, _codes(classes, y), int(starts[number])), question.batch
 
 
 def _codes(classes: np.ndarray, y: np.ndarray) -> Integer:
@@ -205,7 +271,7 @@ def _join_sights(items: Sequence[Any]) -> Any:
 
 
 def _rows_of_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
-    return part[0][common[0][number]]
+    return narrowed(part[0][common[0][number]])
 
 
 def _stacked(items: Sequence[Any]) -> Any:
@@ -215,16 +281,25 @@ def _stacked(items: Sequence[Any]) -> Any:
     return found
 
 
-def _sum_part(common: tuple[Any, Any], _: int, part: Part, number: int) -> Any:
-    (model, classes), (X, y, *_rest) = common[0], part
-    n_classes, width = len(classes), model._n_features_out
+def _sum_part(common: tuple[Any, Any], _: int, part: Part, number: int, *arrived: Arrived) -> Any:
+    (how, classes, width), (X, y, *_rest) = common[0], part
+    n_classes = len(classes)
     if X is None:
         return np.zeros((n_classes, width)), np.zeros(n_classes)
     with alone():
         codes = _codes(classes, y)
         counts = np.bincount(codes, minlength=n_classes)
-        means = class_means(model._project(X), codes, n_classes)
+        means = class_means(_features(how, arrived, X), codes, n_classes)
         return np.where(counts[:, None] > 0, means, 0.0) * counts[:, None], counts.astype(float)
+
+
+def _features(how: Any, arrived: Sequence[Arrived], X: Rows) -> Float:
+    """Return the features of rows: by directions, or by kernel values to support vectors."""
+    if len(how) == 1:
+        return np.asarray(X @ how[0].T.astype(X.dtype), dtype=np.float64)
+    kernel, places, features = how
+    support = kernel.prepare(gathered(arrived, places, X.dtype))
+    return kernel_scores(kernel, X, support, np.ascontiguousarray(features.toarray().T))
 
 
 def _join_sums(items: Sequence[Any]) -> Any:

@@ -51,10 +51,6 @@ class Parts:
     collections: list[Delayed] = field(default_factory=list)
     token: str = ""
 
-    def graph(self, name: str, layer: dict[Any, Any]) -> HighLevelGraph:
-        """Return a graph with one more layer, and all that the parts need."""
-        return HighLevelGraph.from_collections(name, layer, dependencies=self.collections)
-
 
 @dataclass(frozen=True)
 class Reader:
@@ -271,12 +267,23 @@ def merged_tree(
             above[one] = Task(one, join, *arguments, List([TaskRef(key) for key in group]))
             higher.append(one)
         level, height = higher, height + 1
+    graph = leaf_graph(below, common, leaves, where)
+    layers: dict[str, Any] = {**graph.layers, joined: MaterializedLayer(above)}
+    needs = {**graph.dependencies, joined: {name, common.key}}
+    return Delayed(level[0], HighLevelGraph(layers, needs), layer=joined)
+
+
+def leaf_graph(
+    below: list[Delayed], common: DataNode, leaves: dict[Any, Any], where: dict[str, Any] | None = None
+) -> HighLevelGraph:
+    """Return a graph of leaves, of what they need, and of what all are given; `where` are their annotations."""
+    name = next(iter(leaves))[0]
     graph = HighLevelGraph.from_collections(name, leaves, dependencies=below)
     layers: dict[str, Any] = {**graph.layers, common.key: MaterializedLayer({common.key: common})}
-    layers |= {name: MaterializedLayer(leaves, annotations=where), joined: MaterializedLayer(above)}
-    needs = {**graph.dependencies, common.key: set[str](), joined: {name, common.key}}
+    layers[name] = MaterializedLayer(leaves, annotations=where)
+    needs = {**graph.dependencies, common.key: set[str]()}
     needs[name] = {*graph.dependencies[name], common.key}
-    return Delayed(level[0], HighLevelGraph(layers, needs), layer=joined)
+    return HighLevelGraph(layers, needs)
 
 
 def compute(what: Delayed, client: Any, patience: float, watch: Watch | None = None) -> Any:

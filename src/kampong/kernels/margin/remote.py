@@ -1,15 +1,15 @@
 """Core sets of patterns whose rows lie elsewhere, in parts: the core set travels, the rows stay.
 
 Whoever holds the rows answers two questions (`Holder`): where the least margins v · z are, for a point v that is a sum
-of few patterns, and what the rows of some patterns are. `answer` is what one part says, `joined` what several say
-together. Rows come to the solver when they join a core set, and only then; the solve itself is that of `core_set`.
+of few patterns, and what the rows of some patterns are (`questions.py`). Rows come to the solver when they join a
+core set, and only then; the solve itself is that of `core_set`.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kampong._runtime.compute import stack
 from kampong.kernels.functions import BLOCK_ROWS, PreparedRows, kernel_scores
 from kampong.kernels.margin.hull import Hull
 from kampong.kernels.margin.kernel_rows import KernelRows, diagonal_of
+from kampong.kernels.margin.questions import Arrived, Question, Sight, bits_of, came_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,138 +27,19 @@ if TYPE_CHECKING:
     from kampong.kernels.margin.problem import Problem
 
 
-@dataclass(frozen=True)
-class Question:
-    """A point v of each hull, as a sum of few patterns, and how much is asked about it.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : array or sparse matrix of shape (n_points, n_features)
-        The rows that v is a sum of.
-    weights : array of shape (n_points, n_problems)
-        Their weights.
-    bias : array of shape (n_problems,)
-        Added to every kernel product.
-    ridge : float
-        That of the hulls.
-    positive : tuple of int
-        The class that each problem sets against the rest.
-    members, alpha : tuple of array
-        The core set of each problem, by number of the pattern, and its weights.
-    batch : tuple of int
-        How many patterns outside the core set are wanted at most.
-    limits : tuple of float
-        Patterns of larger margins are not wanted.
-    mask : bytes
-        Which patterns to look at, a bit each; empty for all.
-    """
-
-    kernel: Kernel
-    points: Rows
-    weights: Float
-    bias: Float
-    ridge: float
-    positive: tuple[int, ...]
-    members: tuple[Integer, ...]
-    alpha: tuple[Float, ...]
-    batch: tuple[int, ...]
-    limits: tuple[float, ...]
-    mask: bytes = b""
-
-
-class Sight(NamedTuple):
-    """What some parts see of one problem: the least margin, those of their members, and their worst patterns."""
-
-    least: float
-    members: Integer
-    margins: Float
-    worst: Integer
-    gradients: Float
-
-
 class Holder(Protocol):
     """Whoever holds the rows."""
 
     n_samples: int
     width: int
     dtype: Any
+    codes: Integer
 
-    def look(self, question: Question) -> list[Sight]:
-        """Return what is seen of each problem at all patterns."""
+    def look(self, question: Question, arrived: Sequence[Arrived]) -> list[Sight]:
+        """Return what is seen of each problem at all patterns; `arrived` only grows from look to look."""
 
     def rows(self, positions: Integer) -> Rows:
         """Return the rows of some patterns."""
-
-
-def answer(question: Question, X: Rows, codes: Integer, start: int) -> list[Sight]:
-    """Return what one part sees: a pure function of it.
-
-    Parameters
-    ----------
-    question : Question
-        What is asked.
-    X : array or sparse matrix of shape (n_rows, n_features)
-        The rows of the part.
-    codes : array of shape (n_rows,)
-        Their classes, by number.
-    start : int
-        The number of its first pattern among all.
-
-    Returns
-    -------
-    list of Sight
-        One a problem.
-    """
-    chosen = np.arange(X.shape[0])
-    if question.mask:
-        bits = np.unpackbits(np.frombuffer(question.mask, dtype=np.uint8))
-        chosen = np.flatnonzero(bits[start : start + X.shape[0]])
-        X, codes = X[chosen], codes[chosen]
-    numbers = start + chosen
-    weights = question.weights.astype(X.dtype, copy=False)
-    products = kernel_scores(question.kernel, X, question.kernel.prepare(question.points), weights)
-    sights = []
-    for p, positive in enumerate(question.positive):
-        signs = np.where(codes == positive, 1.0, -1.0)
-        gradient: Float = signs * (products[:, p] + question.bias[p])
-        inside = np.flatnonzero(np.isin(question.members[p], numbers))
-        members = question.members[p][inside]
-        places = np.searchsorted(numbers, members)
-        gradient[places] += question.ridge * question.alpha[p][inside]
-        outside = np.ones(len(gradient), dtype=bool)
-        outside[places] = False
-        found = np.flatnonzero(outside & (gradient < question.limits[p]))
-        found = found[np.argsort(gradient[found], kind="stable")[: question.batch[p]]]
-        least = float(gradient.min(initial=np.inf))
-        sights.append(Sight(least, members, gradient[places], numbers[found], gradient[found]))
-    return sights
-
-
-def joined(sights: Sequence[list[Sight]], batch: Sequence[int]) -> list[Sight]:
-    """Return what several parts see together.
-
-    Parameters
-    ----------
-    sights : sequence of list of Sight
-        What each sees, in the order of the parts.
-    batch : sequence of int
-        How many patterns are wanted of each problem.
-
-    Returns
-    -------
-    list of Sight
-        One a problem.
-    """
-    found = []
-    for several, most in zip(zip(*sights, strict=True), batch, strict=True):
-        worst = np.concatenate([one.worst for one in several])
-        gradients = np.concatenate([one.gradients for one in several])
-        order = np.argsort(gradients, kind="stable")[:most]
-        members, margins = (np.concatenate([one[place] for one in several]) for place in (1, 2))
-        found.append(Sight(min(one.least for one in several), members, margins, worst[order], gradients[order]))
-    return found
 
 
 @dataclass(frozen=True)
@@ -242,6 +124,7 @@ class _Here:
         self.place: Integer = np.full(holder.n_samples, -1, dtype=np.int64)
         self.diagonal: Float = np.zeros(holder.n_samples)
         self.rows: Any = None
+        self.arrived: list[Arrived] = []
         self.prepared: PreparedRows | None = None
         self.features: list[Any] = []
         self._lock = threading.RLock()  # problems are solved side by side, and each may ask for rows
@@ -255,7 +138,10 @@ class _Here:
         new = np.unique(positions[self.place[positions] < 0])
         if not len(new):
             return
-        X = self.holder.rows(new)
+        came = self.holder.rows(new)
+        codes = self.holder.codes[new].astype(np.int32)
+        self.arrived.append(Arrived(came, new.astype(came_type(self.holder.n_samples)), codes))
+        X = came.astype(self.holder.dtype, copy=False)
         prepared = self.kernel.prepare(X)
         count = 0 if self.rows is None else self.rows.shape[0]
         self.place[new] = count + np.arange(len(new))
@@ -376,47 +262,49 @@ class RemoteRows(KernelRows):
     def look(self, problems: list[Problem]) -> list[Sight]:
         """Ask all parts about the point of each problem; patterns are numbered as here."""
         numbers = [self._numbers(problem.core) for problem in problems]
-        raw = [problem.hull.signs[problem.core] * problem.alpha for problem in problems]
         features = [getattr(problem.hull, "features", ()) for problem in problems]
-        every = [*numbers, *(feature.rows for several in features for feature in several)]
-        union = np.unique(np.concatenate(every))
-        weights = np.zeros((len(union), len(problems)))
-        for p, (core, values) in enumerate(zip(numbers, raw, strict=True)):
-            weights[np.searchsorted(union, core), p] = values
-            for feature in features[p]:
-                # K without the directions, times the weights, is K times weights that have no part along them
-                along = float(feature.values[core] @ values)
-                weights[np.searchsorted(union, feature.rows), p] -= along * feature.coefficients
-        used = np.flatnonzero(weights.any(axis=1))
-        self.n_evaluations += self.n_samples * len(used)
+        self.bring_numbers([*numbers, *(feature.rows for several in features for feature in several)])
+        place, count = self._here.place, self._here.rows.shape[0]
+        raw = [problem.hull.signs[problem.core] * problem.alpha for problem in problems]
+        taken = tuple(
+            # K without the directions, times the weights, is K times weights that have no part along them
+            tuple(
+                (place[one.rows].astype(np.int32), float(one.values[core] @ values) * one.coefficients)
+                for one in several
+            )
+            for core, values, several in zip(numbers, raw, features, strict=True)
+        )
+        weighted = np.zeros(count, dtype=bool)
+        for core, problem, several in zip(numbers, problems, taken, strict=True):
+            weighted[place[core[problem.alpha != 0]]] = True
+            for where, values in several:
+                weighted[where[values != 0]] = True
+        self.n_evaluations += self.n_samples * int(np.count_nonzero(weighted))
         hull = problems[0].hull
-        mask = b""
-        if self._where is not None:
-            bits = np.zeros(len(self._here.place), dtype=bool)
-            bits[self._where] = True
-            mask = np.packbits(bits).tobytes()
-        order = [np.argsort(core) for core in numbers]
         question = Question(
             self.kernel,
-            self._here.plain(union[used]),
-            weights[used],
+            tuple(bits_of(place[core], count) for core in numbers),
+            tuple(problem.alpha[np.argsort(place[core])] for problem, core in zip(problems, numbers, strict=True)),
+            taken,
             np.array([hull.offset * float(values.sum()) for values in raw]),
             hull.ridge,
             tuple(getattr(problem.hull, "positive", 0) for problem in problems),
-            tuple(core[place] for core, place in zip(numbers, order, strict=True)),
-            tuple(problem.alpha[place] for problem, place in zip(problems, order, strict=True)),
             tuple(problem.batch() for problem in problems),
             tuple(_limit(problem) for problem in problems),
-            mask,
+            b"" if self._where is None else bits_of(self._where, len(place)),
         )
         sights = []
-        for problem, core, sight in zip(problems, numbers, self._here.holder.look(question), strict=True):
-            ordered = np.argsort(sight.members)
+        seen = self._here.holder.look(question, self._here.arrived)
+        for problem, core, sight in zip(problems, numbers, seen, strict=True):
             margins = np.empty(len(problem.core))
-            margins[np.argsort(core)] = sight.margins[ordered]
+            margins[np.argsort(core)] = sight.margins  # parts answer in the order of the patterns
             worst = sight.worst if self._where is None else np.searchsorted(self._where, sight.worst)
-            sights.append(Sight(sight.least, problem.core, margins, worst, sight.gradients))
+            sights.append(Sight(sight.least, margins, worst.astype(np.int64), sight.gradients))
         return sights
+
+    def bring_numbers(self, numbers: Sequence[Integer]) -> None:
+        """Ask for the rows of some patterns, by their numbers among all."""
+        self._here.bring(np.concatenate(numbers))
 
     def _numbers(self, indices: Integer) -> Integer:
         """Return the numbers of patterns among all."""
