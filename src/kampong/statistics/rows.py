@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from kampong._runtime.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
@@ -172,7 +171,6 @@ class ClassRows(ClassMeans):
 
 def within_squares(X: Rows, members: Members, means: Float) -> Float:
     """Return Σ w (x − m)² over all memberships, for each feature."""
-    weights = np.bincount(members.rows, weights=members.weights, minlength=X.shape[0])
     totals = np.bincount(members.codes, weights=members.weights, minlength=len(means))
     if isinstance(X, np.ndarray):
         squares = np.zeros(X.shape[1])
@@ -180,10 +178,11 @@ def within_squares(X: Rows, members: Members, means: Float) -> Float:
             centred = X[members.rows[part]] - means[members.codes[part]]
             squares += members.weights[part] @ np.square(centred)
         return squares
-    belongs = sparse.csr_array((members.weights, (members.codes, members.rows)), shape=(len(means), X.shape[0]))
-    sums = (belongs @ X).toarray()
-    raw = np.asarray(X.multiply(X).T @ weights).ravel()
-    squares = raw - 2 * np.einsum("kd,kd->d", sums, means) + totals @ np.square(means)
+    parts = split(len(members.rows), 2 if X.nnz > 2**16 else 1)
+    out = np.zeros((len(parts), X.shape[1]))
+    arrays = (X.indptr, X.indices, X.data, members.rows, members.codes, members.weights, means)
+    run(_within_squares_sparse, [(*arrays, o, a, b) for o, (a, b) in zip(out, parts, strict=True)])
+    squares = out.sum(axis=0) + totals @ np.square(means)
     return np.asarray(np.maximum(squares, 0.0))
 
 
@@ -223,6 +222,27 @@ def _within_times_dense(X: Float, members: Members, means: Float, block: Float) 
         np.add.at(sums, codes, points)
     out -= means.T @ sums
     return out
+
+
+@compiled
+def _within_squares_sparse(
+    indptr: Integer,
+    indices: Integer,
+    data: Float,
+    rows: Integer,
+    codes: Integer,
+    weights: Float,
+    means: Float,
+    out: Float,
+    start: int,
+    stop: int,
+) -> None:
+    """Add Σ w x (x − 2 m) over some memberships."""
+    for p in range(start, stop):
+        i, mean, w = rows[p], means[codes[p]], weights[p]
+        for position in range(indptr[i], indptr[i + 1]):
+            j, value = indices[position], np.float64(data[position])
+            out[j] += w * value * (value - 2.0 * mean[j])
 
 
 @compiled

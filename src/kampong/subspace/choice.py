@@ -49,6 +49,9 @@ JUDGES = 8192
 FOLDS = 5
 """In how many parts the sample is held back where it is a large part of all rows; else it is held back as one."""
 
+ON_CURVE = 2**18
+"""Rows × classes by which a parameter is chosen; heads are compared, weighed and calibrated by all judges."""
+
 ENOUGH = 512
 """An eighth of the rows judges alone where it has so many."""
 
@@ -214,8 +217,10 @@ def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
 
 def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a mixture of heads costs along the directions of a candidate."""
-    judged = Judged(truth, weights)
-    scores, _ = scores_of([judge.parts(candidate) for judge in judges if len(judge.points)], judged)
+    judged, pieces = Judged(truth, weights), [judge for judge in judges if len(judge.points)]
+    if len(pieces) == 1:
+        judged = judged.first(max(ENOUGH, ON_CURVE // len(pieces[0].counts)))
+    scores, _ = scores_of([judge.parts(candidate, len(judged.codes)) for judge in pieces], judged)
     mixed, _ = fit_weights(scores, judged, START, signed=PRIOR)
     return badness(np.tensordot(mixed, scores, 1), judged)
 
@@ -258,17 +263,17 @@ class _Judge:
         directions = self._found(candidate)
         return self._head(candidate, directions, head or self.head).scores(self.points @ directions)
 
-    def parts(self, criterion: Criterion) -> tuple[Parts, Float]:
-        """Return the products of rows and class means along the directions of a criterion, and the class weights."""
+    def parts(self, criterion: Criterion, most: int | None = None) -> tuple[Parts, Float]:
+        """Return products of the first rows with the class means along a criterion's directions, and class weights."""
         priors = self.counts / self.counts.sum()
         if criterion.is_ridge and self.n_components is None:
             values, points, means = self._diagonal
             metric = 1.0 / (values + criterion.value)
-            products, gram = points @ (means * metric).T, means * metric @ means.T
+            products, gram = points[:most] @ (means * metric).T, means * metric @ means.T
             fitted = priors + regression_of(products, gram, priors)
         else:
-            directions = self._white(criterion)[0]
-            points, centres = self.points @ directions, self.means @ directions
+            directions = self._white(criterion, self._found(criterion))[0]
+            points, centres = self.points[:most] @ directions, self.means @ directions
             products, gram = points @ centres.T, centres @ centres.T
             fitted = priors + points @ regression_map(centres, priors)
         squares = np.broadcast_to(gram.diagonal(), products.shape)
@@ -276,15 +281,16 @@ class _Judge:
 
     def piece(self, criterion: Criterion) -> Piece:
         """Return all that heads are tried with along the directions of a criterion."""
-        (white, lift), found = self._white(criterion), self._found(criterion)
+        found = self._found(criterion)
+        white, lift = self._white(criterion, found)
         centres = self.means @ found
         plain = self.points @ found @ centres.T - 0.5 * np.einsum("kp,kp->k", centres, centres)
         plain[:, self.counts <= 0] = EMPTY
-        basis = self.space.basis
         return Piece(
             *self.parts(criterion),
             self.points @ white,
-            white.T @ basis,
+            white,
+            self.space.basis,
             self.trained.mean,
             self.trained.fold,
             lift,
@@ -296,9 +302,8 @@ class _Judge:
         """Return the directions of a criterion, as columns."""
         return self._directions(criterion, np.sqrt(self.counts / self.counts.sum())[:, None] * self.means)
 
-    def _white(self, criterion: Criterion) -> tuple[Float, Float]:
+    def _white(self, criterion: Criterion, found: Float) -> tuple[Float, Float]:
         """Return its directions in coordinates where the covariance is the identity, and what a ridge adds there."""
-        found = self._found(criterion)
         root = inverse_root(self._covariance(criterion, found))
         white: Float = found @ root
         return white, self._ridge(criterion) * white.T @ white

@@ -8,8 +8,9 @@ row, where a d × d scatter is kept.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -63,7 +64,8 @@ FEW = 1024
 """Rows that choose how far a covariance is shrunk."""
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True)
+class Piece:
     """What rows held back together say, along the directions of a criterion that was solved without them.
 
     Attributes
@@ -74,8 +76,10 @@ class Piece(NamedTuple):
         The weight of each class without them.
     points : array of shape (n, p)
         Those coordinates.
-    directions : array of shape (p, d)
-        Where the coordinates come from: (x − mean)·directionsᵀ.
+    white : array of shape (q, p)
+        Where they come from, in the coordinates of a basis.
+    basis : array of shape (q, d)
+        The basis.
     mean : array of shape (d,)
         The mean of the other rows.
     fold : array of int of shape (n,)
@@ -91,12 +95,19 @@ class Piece(NamedTuple):
     parts: Parts
     counts: Float
     points: Float
-    directions: Float
+    white: Float
+    basis: Float
     mean: Float
     fold: Integer
     lift: Float
     plain: Float
     rows: Rows
+
+    @cached_property
+    def directions(self) -> Float:
+        """The directions of the coordinates, (p, d): they are (x − mean)·directionsᵀ."""
+        result: Float = self.white.T @ self.basis
+        return result
 
 
 class HeldTrial(HeadTrial):

@@ -330,6 +330,13 @@ def make_predictor(
     Predictor
         It shares no array with the statistics that they would change.
     """
+    if isinstance(statistics, ClassScatter):
+        return _made(recipe, statistics, rows, keep)
+    with one_blas_thread():  # products of wide rows are cut among threads of our own
+        return _made(recipe, statistics, rows, keep)
+
+
+def _made(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
     choice, space, trial = _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
@@ -344,8 +351,8 @@ def make_predictor(
     if recipe.signs_by_means:
         found = _signed(found, statistics)
     mean = statistics.mean
-    # A space in which something was chosen may lack the rows that judged.
-    known = found.within if weighed is statistics and not missing and (space is None or keep is not None) else None
+    # A space in which something was chosen may lack the rows that judged, which are few then.
+    known = found.within if weighed is statistics and not missing else None
     inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
