@@ -21,11 +21,11 @@ def scaled(model: Any) -> Any:
 
 
 def contenders() -> dict[str, Callable[[], Any]]:
-    rule = FisherDiscriminant(ridge="rule", half_life=50)
+    rule = FisherDiscriminant(ridge="rule")
     return {
         "StreamingSubspace()": lambda: scaled(StreamingSubspace()),
         "StreamingSubspace(FisherDiscriminant())": lambda: scaled(StreamingSubspace(FisherDiscriminant())),
-        "the first with half_life=50": lambda: scaled(StreamingSubspace(rule)),
+        "the first without half-lives": lambda: scaled(StreamingSubspace(rule)),
         "river LogisticRegression": lambda: scaled(multiclass.OneVsRestClassifier(linear_model.LogisticRegression())),
         "river GaussianNB": naive_bayes.GaussianNB,
         "river HoeffdingTreeClassifier": tree.HoeffdingTreeClassifier,

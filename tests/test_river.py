@@ -19,6 +19,8 @@ from kampong import (
     MarginSubspace,
 )
 from kampong.adapters.river import StreamingSubspace
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.ladder_steps import CYCLE
 
 
 @pytest.mark.parametrize("check", list(checks.yield_checks(StreamingSubspace())), ids=lambda check: check.__name__)
@@ -54,7 +56,10 @@ def test_rows_one_by_one_are_one_fit(model):
     names = sorted(frame.columns)
     local = (FisherDiscriminant(ridge="rule") if model is None else model).fit(frame[names].to_numpy(), labels)
     np.testing.assert_allclose(found, local.transform(frame[names].to_numpy()), rtol=0, atol=1e-9)
-    assert one.predict_many(frame).tolist() == local.predict(frame[names].to_numpy()).tolist()
+    if model is None:  # predicted by half-lives, which are learnt alike
+        np.testing.assert_allclose(many.predict_proba_many(frame), one.predict_proba_many(frame), rtol=0, atol=1e-10)
+    else:
+        assert one.predict_many(frame).tolist() == local.predict(frame[names].to_numpy()).tolist()
     for x, _ in rows[::50]:
         assert one.predict_one(x) in (True, False)
         assert max(one.predict_proba_one(x).values()) > 0.5
@@ -184,8 +189,25 @@ def test_what_is_refused_changes_nothing():
 
 
 def test_half_lives_that_are_chosen():
-    model = StreamingSubspace(FisherDiscriminant(ridge="rule", half_life="auto"))
-    for x, y in phishing(60):
+    model, rows = StreamingSubspace(), phishing(200)
+    names = sorted(rows[0][0])
+    statistics, said = DriftingScatter(len(names)).declare([0, 1]), []
+    for x, y in rows:
+        chances = model.predict_proba_one(x)
+        said.append(max(chances, key=chances.get, default=None))
         model.learn_one(x, y)
-        assert model.predict_one(x) is not None
-    assert model._rows - model._known.n_rows <= 3
+    statistics.update(np.array([[x[name] for name in names] for x, _ in rows]), [int(y != rows[0][1]) for _, y in rows])
+    told = [None if code < 0 else (rows[0][1], not rows[0][1])[code] for code in statistics.ladder.said.tolist()]
+    first = next(place for place, label in enumerate(told) if label is not None)
+    assert said[first:] == told[first:]  # each row is predicted by the half-lives as they were before it
+    frame = pd.DataFrame([x for x, _ in rows[:20]])
+    for (x, _), shares in zip(rows, model.predict_proba_many(frame).to_dict("records"), strict=False):
+        assert shares == pytest.approx(model.predict_proba_one(x))
+    calm = StreamingSubspace()
+    rng = np.random.default_rng(0)
+    for _ in range(CYCLE + 1100):  # without drift they sleep, and the model of all rows predicts
+        label = int(rng.integers(2))
+        calm.learn_one({"a": rng.normal() + 2 * label}, label)
+    assert not calm._model._statistics.ladder.awake
+    assert calm.predict_one({"a": 2.0}) == 1
+    assert calm._rows - calm._known.n_rows <= 0.02 * calm._rows

@@ -12,6 +12,8 @@ from kampong._runtime.compute import one_blas_thread
 from kampong._runtime.extras import extra
 from kampong.data.rows import check_finite, check_weights
 from kampong.kernels.subspace import KernelSubspace
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.ladder import Ladder
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.subspace import FisherDiscriminant
 from kampong.subspace.base import DiscriminantSubspace
@@ -28,22 +30,21 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamingSubspace"]
 
-SHORT = 60.0
-"""Rows that a model with half_life="auto" may forget within: it is solved again after a twentieth of them."""
-
 
 class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, base.MiniBatchSupervisedTransformer):
     """A linear subspace of kampong, one row after another: a classifier and a transformer of river.
 
     Features may come, go and change their order: each name has a column of its own from the first row that holds it,
     and a row without it has 0 there. Labels of any kind may come at any time. What is learnt is exact: after any rows
-    it is what one `fit` on all of them would give.
+    the directions are those that one `fit` on all of them would give.
 
     Parameters
     ----------
     estimator : estimator, optional
-        A linear subspace of kampong, which is copied: FisherDiscriminant(ridge="rule") by default. With
-        FisherDiscriminant() ridge and head are chosen again whenever the rows have doubled.
+        A linear subspace of kampong, which is copied: FisherDiscriminant(ridge="rule", half_life="auto") by default. Up
+        to 128 features its half-lives, weighed by their recent losses, predict every row with all rows before it. Where
+        forgetting does not help they sleep, and the model of all rows predicts. With FisherDiscriminant() nothing is
+        forgotten, and ridge and head are chosen again whenever the rows have doubled.
     refresh : float
         The share of new rows after which predictions take them into account: 0.02 solves again when there are 2 % more
         rows, and at once for a new class. 0 solves before every prediction that follows a row. With a half-life, a
@@ -177,6 +178,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         dict
             Empty before the first row.
         """
+        ladder = self._ladder()
+        if ladder is not None:
+            return dict(zip(self._names, ladder.probabilities(self._row(x))[0].tolist(), strict=True))
         known = self._current()
         if known is None:
             return dict.fromkeys(self._names[:1], 1.0)
@@ -196,6 +200,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         DataFrame
             A column a class, none before the first row.
         """
+        ladder = self._ladder()
+        if ladder is not None:
+            return pd.DataFrame(ladder.probabilities(self._block(X, self._columns)), X.index, self._names)
         known = self._current()
         if known is None:
             return pd.DataFrame(1.0, index=X.index, columns=self._names[:1])
@@ -259,6 +266,12 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             return pd.DataFrame(index=X.index)
         return pd.DataFrame(known.points(self._block(X, self._columns)[:, : known.components.shape[1]]), index=X.index)
 
+    def _ladder(self) -> Ladder | None:
+        """Return the half-lives, where they predict: two classes have come, and forgetting may help."""
+        statistics = getattr(self._model, "_statistics", None)
+        ladder = statistics.ladder if isinstance(statistics, DriftingScatter) else None
+        return ladder if isinstance(ladder, Ladder) and ladder.awake and len(self._names) > 1 else None
+
     def _current(self) -> Predictor | None:
         """Return what predicts, solved again where enough rows have come."""
         if self._known is not None and self._rows < self._due:
@@ -272,11 +285,17 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         return self._known
 
     def _solve(self, model: DiscriminantSubspace, known: Predictor | None) -> None:
+        """Solve again; directions are those of all rows, also where half-lives predict: a map should not jump."""
         same = known is not None and len(known.classes) == len(model.classes_)
+        keep = None
         if same and known is not None and known.components.shape[1] == len(self._columns) and self._rows < self._chosen:
-            self._known = model.freeze(keep=known)
+            keep = known
         else:
-            self._known, self._chosen = model.freeze(), 2 * self._rows
+            self._chosen = 2 * self._rows
+        if isinstance(model, FisherDiscriminant) and isinstance(model._statistics, DriftingScatter):
+            self._known = model._freeze_all(keep)
+        else:
+            self._known = model.freeze(keep=keep)
 
     def _seen(self, known: Predictor) -> list[Any]:
         """Return the labels that a predictor tells apart."""
@@ -318,7 +337,7 @@ def _number(name: Any, value: Any) -> float:
 def _linear(estimator: Any) -> DiscriminantSubspace:
     """Return a copy of the estimator that has learnt nothing."""
     if estimator is None:
-        return FisherDiscriminant(ridge="rule")
+        return FisherDiscriminant(ridge="rule", half_life="auto")
     if not isinstance(estimator, DiscriminantSubspace) or isinstance(estimator, KernelSubspace):
         name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(
@@ -331,8 +350,6 @@ def _linear(estimator: Any) -> DiscriminantSubspace:
 
 def _memory(model: DiscriminantSubspace) -> float:
     """Return after how many rows a row counts half; infinity where none is forgotten."""
-    if isinstance(model.half_life, str):  # several, the shortest of which may predict
-        return SHORT
-    if model.half_life is not None:
+    if model.half_life is not None and not isinstance(model.half_life, str):
         return float(model.half_life)
     return math.log(0.5) / math.log(model.decay) if model.decay < 1 else math.inf

@@ -35,6 +35,7 @@ from kampong.statistics.ladder_steps import (
     WEIGHT,
     WIDEST,
     Rungs,
+    blend_all,
     column_variances,
     decays,
     intervals,
@@ -197,6 +198,23 @@ class Ladder:
         place = int(rungs.clock[CHOSEN]) if place is None else place
         variances = column_variances(rungs.column_mean, rungs.column_squares, rungs.clock[WEIGHT])
         return rungs.counts[place].copy(), rungs.means[place].copy(), rungs.within[place].copy(), variances
+
+    def probabilities(self, X: Float) -> Float:
+        """Return how probable each class of rows is to the rungs, weighed by their recent losses.
+
+        Parameters
+        ----------
+        X : array of shape (rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (rows, K)
+            In the order of the numbers of the classes; 0 for one that is not known.
+        """
+        blend = np.zeros((len(X), self._rungs.counts.shape[1]))
+        blend_all(self._rungs, np.ascontiguousarray(X, dtype=np.float64), blend)
+        return blend
 
     def merge(self, other: Self, codes: Integer, n_classes: int) -> Self:
         """Return the ladder of both streams, rung by rung; neither operand changes.

@@ -125,17 +125,18 @@ def column_variances(mean: Float, squares: Float, weight: float) -> Float:
 
 @compiled
 def _factorise(scatter: Float, variances: Float, factor: Float) -> None:
-    """Write the Cholesky factor of the scatter and its ridge."""
-    ridge = ridge_rows(len(variances))
-    for i in range(len(variances)):
-        for j in range(i):
-            value = scatter[i, j]
-            for m in range(j):
-                value -= factor[i, m] * factor[j, m]
-            factor[i, j] = value / factor[j, j]
+    """Write the upper Cholesky factor of the scatter and its ridge; the inner loop adds along rows, which is quick."""
+    d, ridge = len(variances), ridge_rows(len(variances))
+    row = np.empty(d)
+    for i in range(d):
+        row[:i] = scatter[i, :i]
         value = scatter[i, i] + ridge * variances[i]
-        for m in range(i):
-            value -= factor[i, m] * factor[i, m]
+        for j in range(i):
+            entry = row[j] / factor[j, j]
+            factor[j, i] = entry
+            value -= entry * entry
+            for m in range(j + 1, i):
+                row[m] -= entry * factor[j, m]
         factor[i, i] = np.sqrt(max(value, 1e-12 * variances[i]))
 
 
@@ -144,15 +145,17 @@ def _apart(factor: Float, mean: Float, centre: Float, weights: Float) -> float:
     """Write the inverse scatter times (mean − centre); return the squared length of that difference in its metric."""
     d, length = len(mean), 0.0
     for i in range(d):
-        value = mean[i] - centre[i]
-        for m in range(i):
-            value -= factor[i, m] * weights[m]
-        weights[i] = value / factor[i, i]
-        length += weights[i] * weights[i]
-    for i in range(d - 1, -1, -1):  # by rows of the factor, which lie together
+        weights[i] = mean[i] - centre[i]
+    for i in range(d):
         weights[i] /= factor[i, i]
-        for m in range(i):
-            weights[m] -= factor[i, m] * weights[i]
+        length += weights[i] * weights[i]
+        for m in range(i + 1, d):
+            weights[m] -= weights[i] * factor[i, m]
+    for i in range(d - 1, -1, -1):
+        value = 0.0
+        for m in range(i + 1, d):
+            value += factor[i, m] * weights[m]
+        weights[i] = (weights[i] - value) / factor[i, i]
     return length
 
 
@@ -345,6 +348,19 @@ def _judge(rungs: Rungs, x: Float, code: int, given: Float, probable: Float) -> 
         _sleep(rungs)
     best = int(np.argmax(blend))
     return best, blend[best] / total
+
+
+@compiled
+def blend_all(rungs: Rungs, X: Float, blend: Float) -> None:
+    """Write how probable each class of some rows is, by all rungs weighed by their recent losses; nothing is learnt."""
+    probable, losses = np.empty(blend.shape[1]), rungs.losses[:-1]
+    least = losses.min()
+    for i in range(len(X)):
+        blend[i] = 0.0
+        for rung in range(len(losses)):
+            _say(rungs, rung, X[i], probable)
+            blend[i] += np.exp(least - losses[rung]) * probable
+        blend[i] /= blend[i].sum()
 
 
 @compiled
