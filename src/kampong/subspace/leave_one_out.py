@@ -102,7 +102,7 @@ class LeaveOneOut:
         self._take(sample)
         known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         K, d = means.shape
-        most = min(len(known), min(4 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
+        most = min(len(known), min(2 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
         self.judges = known[: min(most, SOME) if brief else most]
         # turned by all eigenvectors: every row where columns are few, else those that judge
         self.rows = tall_times(self.plain, self.vectors) if d <= DIRECTIONS else None
@@ -192,7 +192,7 @@ class LeaveOneOut:
 
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
-        few = self.judges[: JUDGES if len(self.values) <= DIRECTIONS else FEW if len(self.counts) <= 32 else FEW // 2]
+        few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
         judged, curve = self.judged(few), []
         with one_blas_thread():  # many small products: threads would wait for each other
             for decade in DECADES:

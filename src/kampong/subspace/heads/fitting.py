@@ -59,7 +59,7 @@ def least_point(nodes: Float, values: Float) -> float:
 
 
 def fit_weights(
-    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = 1e-9
+    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = 1e-8
 ) -> tuple[Float, float]:
     """Fit probabilities softmax(Σ_a b_a scores_a) with b ≥ 0, by the least log-loss; convex, so there is one answer.
 
@@ -234,7 +234,7 @@ def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
     logs = np.maximum(special.log_softmax(scores, axis=1), -700.0)
     roots = np.sqrt(-logs)
     problem = _Weighing(np.stack([logs, roots]), judged)
-    (b, c), _ = problem.solve(np.arange(2), np.array([1.0, 0.0]), None, 1e-9, None)
+    (b, c), _ = problem.solve(np.arange(2), np.array([1.0, 0.0]), None, 1e-8, None)
     if b < 0.0 and c < 0.0:
         (one,), _ = fit_weights(-roots[None], judged, np.array([1.0]))
         b, c = 0.0, -one
