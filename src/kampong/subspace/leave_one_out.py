@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.compute import one_blas_thread, tall_times
+from kampong._runtime.compute import one_blas_thread, run, tall_times
 from kampong.subspace.heads.descent import by_batches
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_weights, least_point
 from kampong.subspace.heads.hinge import USUAL, Hinge, Machines
@@ -193,13 +193,15 @@ class LeaveOneOut:
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
-        judged, curve = self.judged(few), []
-        with one_blas_thread():  # many small products: threads would wait for each other
-            for decade in DECADES:
-                scores, _ = self.members(self.parts(self.usual * 10.0**decade, len(few)), few)
-                weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
-                curve.append(badness(np.tensordot(weights, scores, 1), judged))
-        values = np.array(curve)
+        judged, values = self.judged(few), np.empty(len(DECADES))
+
+        def work(place: int) -> None:
+            scores, _ = self.members(self.parts(self.usual * 10.0 ** DECADES[place], len(few)), few)
+            weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
+            values[place] = badness(np.tensordot(weights, scores, 1), judged)
+
+        with one_blas_thread():  # many small products: threads of BLAS would wait for each other
+            run(work, [(place,) for place in range(len(DECADES))])
         best = least_point(DECADES, values + PULL * DECADES**2)
         return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
 
