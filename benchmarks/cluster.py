@@ -11,6 +11,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -238,35 +239,28 @@ def _processor(client: Any) -> float:
     return float(sum(client.run(time.process_time).values()))
 
 
-def learn_alone(model: Any, make: Callable[..., Any], number: int, rows: int, width: int) -> Any:
-    with alone():
-        return statistics_of(model, [make(number, rows, width)], number=number)
-
-
 def jobs(shrink: int) -> None:
-    """Print what joblib's processes give on one machine, beside the threads that a fit has of its own."""
-    from joblib import Parallel, delayed
-
-    parts, rows = (8, 40_000) if shrink == 1 else (2, 40_000 // shrink)
-    print("\none machine: parts one after another on one core; with our own threads; in two processes of joblib")
+    """Print what processes give on one machine, beside the threads that a fit has of its own."""
+    parts, rows = (16, 40_000) if shrink == 1 else (2, 40_000 // shrink)
+    print("\none machine: parts one after another on one core; with our own threads; statistics_of(…, n_jobs=2)")
     for title, model, make, width in (
         ("dense scatter, 500 features", FisherDiscriminant(ridge=0.1), dense_part, 500),
         ("sparse pass, 50,000 features", InterClassScatter(), sparse_part, 50_000),
     ):
-        seconds = {}
-        with Parallel(n_jobs=2) as pool:
-            pool(delayed(learn_alone)(model, make, number, 100, width) for number in range(2))  # starts and compiles
-            for name in ("one core", "threads", "joblib"):
+        seconds: dict[str, list[float]] = {"one core": [], "threads": [], "n_jobs=2": []}
+        for turn in range(4 if shrink == 1 else 2):
+            few = rows if turn else 100  # the first turn starts the processes and compiles
+            for name in seconds:
                 start = time.perf_counter()
                 if name == "one core":
-                    locally(model, make, parts, rows, width)
-                elif name == "threads":
-                    merge_all(statistics_of(model, [make(n, rows, width)], number=n) for n in range(parts))
+                    locally(model, make, parts, few, width)
                 else:
-                    merge_all(pool(delayed(learn_alone)(model, make, n, rows, width) for n in range(parts)))
-                seconds[name] = time.perf_counter() - start
-        first = seconds["one core"]
-        said = ", ".join(f"{name} {value:.2f} s ({first / value:.2f} ×)" for name, value in seconds.items())
+                    readers = [partial(make, number, few, width) for number in range(parts)]
+                    statistics_of(model, readers, n_jobs=2 if name == "n_jobs=2" else None)
+                if turn:
+                    seconds[name].append(time.perf_counter() - start)
+        times = {name: median(values) for name, values in seconds.items()}
+        said = ", ".join(f"{name} {value:.2f} s ({times['one core'] / value:.2f} ×)" for name, value in times.items())
         print(f"    {title:<30} {said}")
 
 

@@ -40,7 +40,7 @@ from kampong import (
 )
 from kampong.adapters import dask as on_dask
 from kampong.adapters.dask import LEARN, fit_counted
-from kampong.adapters.dask_groups import pairwise, spread
+from kampong.adapters.dask_groups import spread
 from kampong.adapters.dask_parts import KilledPartError, parts_of
 from kampong.adapters.reading import packed, unpacked
 from kampong.streaming import Layout
@@ -461,39 +461,6 @@ def test_the_cut_into_tasks_changes_no_bit():
 
 def pairs(cuts, stop):
     return itertools.pairwise([0, *cuts, stop])
-
-
-def test_values_are_joined_as_a_binary_tree_over_their_places():
-    def join(first, second):
-        return f"({first}{second})"
-
-    assert [pairwise("abcdefg"[:n], join) for n in (1, 2, 3, 6, 7)] == [
-        "a",
-        "(ab)",
-        "((ab)c)",
-        "(((ab)(cd))(ef))",
-        "(((ab)(cd))((ef)g))",
-    ]
-    # any aligned cut gives the same
-    letters = "abcdefghijklmnopqrstu"
-    whole = pairwise(letters, join)
-    for size in (2, 4, 8):
-        groups = [pairwise(letters[start : start + size], join) for start in range(0, len(letters), size)]
-        assert pairwise([pairwise(groups[i : i + 8], join) for i in range(0, len(groups), 8)], join) == whole
-    held, most = [0], [0]
-
-    def values():
-        for _ in range(1000):
-            held[0] += 1
-            most[0] = max(most[0], held[0])
-            yield 1
-
-    def add(first, second):
-        held[0] -= 1
-        return first + second
-
-    assert pairwise(values(), add) == 1000
-    assert most[0] <= 11
 
 
 @pytest.mark.parametrize("tasks", ["one a part", "several parts a task"])

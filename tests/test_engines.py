@@ -170,6 +170,16 @@ def test_the_same_bits_in_any_order_of_the_work(tmp_path):
     assert read_model_bytes(once[0], "it")[1].counters.rows == 178
 
 
+def test_processes_of_this_machine_give_the_same_file_as_dask(address, tmp_path):
+    write_parts(tmp_path / "parts", "csv")
+    files = []
+    for engine in (address, "local=2"):
+        model = tmp_path / f"{len(files)}.kampong"
+        command("learn", tmp_path / "parts", "--label", "kind", "-m", model, "--engine", engine)
+        files.append(model.read_bytes())
+    assert files[0] == files[1]
+
+
 def test_an_engine_refuses_what_it_cannot_do(address, tmp_path):
     write_parts(tmp_path / "parts", "csv")
     parts, model = tmp_path / "parts", tmp_path / "m.kampong"
@@ -186,7 +196,9 @@ def test_an_engine_refuses_what_it_cannot_do(address, tmp_path):
         assert text in str(result.exception), options
     for engine in ("dusk", "spark=local"):
         result = command("learn", parts, "--label", "kind", "-m", model, "--engine", engine, ok=False)
-        assert f"--engine {engine!r} is unknown. Use dask, dask=ADDRESS or spark." in str(result.exception)
+        assert f"--engine {engine!r} is unknown. Use local, local=N, dask, dask=ADDRESS or spark." in str(
+            result.exception
+        )
     result = command("learn", "-", "--label", "kind", "-m", model, "--engine", "dask", ok=False)
     assert "stdin is not one" in str(result.exception)
     result = command("learn", parts, "--label", "kind", "-m", parts / "part-1.csv", "--engine", "dask", ok=False)

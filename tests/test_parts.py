@@ -1,12 +1,14 @@
 """Models of parts, as bytes and merged: the model of all rows, whatever the tree; nothing but numbers in the bytes."""
 
 import itertools
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
@@ -31,7 +33,7 @@ from kampong import (
     merge_all,
     statistics_of,
 )
-from kampong.parts import part_seed
+from kampong.parts import pairwise, part_seed
 from linear_models import MODELS, quiet
 
 
@@ -297,3 +299,119 @@ def test_nothing_of_the_operands_changes():
 def test_public_names():
     for name in ("from_bytes", "merge_all", "statistics_of", "fit_landmarks"):
         assert name in kampong.__all__
+
+
+def test_values_are_joined_as_a_binary_tree_over_their_places():
+    def join(first, second):
+        return f"({first}{second})"
+
+    assert [pairwise("abcdefg"[:n], join) for n in (1, 2, 3, 6, 7)] == [
+        "a",
+        "(ab)",
+        "((ab)c)",
+        "(((ab)(cd))(ef))",
+        "(((ab)(cd))((ef)g))",
+    ]
+    # any aligned cut gives the same
+    letters = "abcdefghijklmnopqrstu"
+    whole = pairwise(letters, join)
+    for size in (2, 4, 8):
+        groups = [pairwise(letters[start : start + size], join) for start in range(0, len(letters), size)]
+        assert pairwise([pairwise(groups[i : i + 8], join) for i in range(0, len(groups), 8)], join) == whole
+    held, most = [0], [0]
+
+    def values():
+        for _ in range(1000):
+            held[0] += 1
+            most[0] = max(most[0], held[0])
+            yield 1
+
+    def add(first, second):
+        held[0] -= 1
+        return first + second
+
+    assert pairwise(values(), add) == 1000
+    assert most[0] <= 11
+
+
+# Processes.
+
+
+def read(number):
+    """Read a part, as a file would be read in the process that learns it; the classes come late."""
+    X, y = wine()
+    return X[number::5], y[number::5], np.arange(len(y[number::5])) % 3.0
+
+
+def read_in_two(number):
+    X, y, weights = read(number)
+    yield X[:7], y[:7], weights[:7]
+    yield X[7:], y[7:], weights[7:]
+
+
+JOBS = [
+    FisherDiscriminant(ridge=0.1),
+    FisherDiscriminant(reservoir_bytes=3000),
+    InterClassScatter(),
+    fit_landmarks(KernelFisherDiscriminant(landmarks=20), *wine()),
+    fit_landmarks(KernelFisherDiscriminant(landmarks="fourier"), *wine()),
+    InformationGain(5),
+]
+
+
+@pytest.mark.parametrize("model", JOBS, ids=lambda model: type(model).__name__)
+def test_any_number_of_processes_gives_the_same_bits(model):
+    parts = [partial(read, number) for number in range(5)]
+    X, y, weights = (np.concatenate(several) for several in zip(*map(read, range(5)), strict=True))
+    one, two = (statistics_of(model, parts, n_jobs=jobs) for jobs in (1, 2))
+    assert one.to_bytes(solve=False) == two.to_bytes(solve=False)
+    with parallel_config(backend="threading"):
+        assert statistics_of(model, parts, n_jobs=2).to_bytes(solve=False) == one.to_bytes(solve=False)
+    batches = statistics_of(model, [read(number) for number in range(5)], n_jobs=2)
+    assert batches.to_bytes(solve=False) == one.to_bytes(solve=False)
+    if isinstance(model, InformationGain):
+        np.testing.assert_array_equal(one.get_support(), clone(model).fit(X, y, sample_weight=weights).get_support())
+    elif model.get_params().get("reservoir_bytes") != 3000:  # that one is a sample
+        local = statistics_of(model, parts)
+        np.testing.assert_allclose(one.transform(X), local.transform(X), rtol=0, atol=1e-7)
+    assert one.get_params() == model.get_params()
+
+
+def test_items_may_be_functions_of_several_batches_and_empty():
+    nothing = (np.zeros((0, 13)), np.zeros(0, dtype=int))
+    model = FisherDiscriminant(ridge=0.1)
+    parts = [nothing, partial(read_in_two, 0), nothing, partial(read_in_two, 1)]
+    found, batch_by_batch = statistics_of(model, parts, n_jobs=2), statistics_of(model, parts)
+    np.testing.assert_allclose(found.transform(wine()[0]), batch_by_batch.transform(wine()[0]), rtol=0, atol=1e-10)
+    assert found.random_state == model.random_state
+    assert not statistics_of(model, [nothing], n_jobs=1).__sklearn_is_fitted__()
+    assert not statistics_of(model, [], n_jobs=1).__sklearn_is_fitted__()
+    with pytest.raises(ValueError, match=r"n_jobs=0 would learn nothing\. Give 1 or more, or -1 for all cores"):
+        statistics_of(model, parts, n_jobs=0)
+
+
+def test_samples_of_items_have_seeds_of_their_own():
+    """Items of one part, and of other parts, never draw from the same seed."""
+    parts = [partial(read, number) for number in range(3)]
+    model = FisherDiscriminant(reservoir_bytes=3000, random_state=7)
+    seeds = {part_seed(7, number + (place << 40)) for number in range(20) for place in range(20)}
+    assert len(seeds) == 400
+    first = statistics_of(model, parts, n_jobs=1)
+    other = statistics_of(model, parts, n_jobs=1, number=4)
+    assert (first.random_state, other.random_state) == (7, part_seed(7, 4))
+    assert first.merge(other).n_samples_seen_ == 2 * first.n_samples_seen_
+
+
+def count_threads(number):
+    """Return rows whose labels tell how many threads may work here, ours and those of BLAS."""
+    from threadpoolctl import threadpool_info
+
+    from kampong._runtime.compute import available_threads
+
+    blas = max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+    return np.eye(2), np.array([available_threads(), 10 * blas])
+
+
+def test_a_process_uses_one_core():
+    found = statistics_of(InterClassScatter(), [partial(count_threads, number) for number in range(4)], n_jobs=2)
+    np.testing.assert_array_equal(found.classes_, [1, 10])

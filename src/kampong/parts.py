@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from kampong._runtime.compute import mix
+from kampong._runtime.compute import alone, mix
 from kampong.data.rows import check_weights, check_whole, validate_batch
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.kernels.subspace import KernelSubspace
@@ -24,7 +24,7 @@ from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.subspace.base import DiscriminantSubspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Model = TypeVar("Model", bound="DiscriminantSubspace | InformationGain")
     Kernel = TypeVar("Kernel", bound=KernelSubspace)
@@ -36,7 +36,13 @@ MERGEABLE = "FisherDiscriminant, MarginSubspace and the other linear subspaces, 
 MERGEABLE += "KernelMarginSubspace and InformationGain"
 
 
-def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int = 0) -> Model:
+def statistics_of(
+    model: Model,
+    parts: Iterable[tuple[Any, ...] | Callable[[], Any]],
+    *,
+    number: int = 0,
+    n_jobs: int | None = None,
+) -> Model:
     """Return a model that has learnt one part of the rows, batch by batch, for `merge_all`; nothing is solved.
 
     Parameters
@@ -44,11 +50,16 @@ def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int
     model : estimator
         What to learn with: it is copied and does not change. What it has learnt before is forgotten, except that kernel
         estimators keep the landmarks that `fit_landmarks` gave them.
-    parts : iterable of tuple
-        Batches (X, y) or (X, y, sample_weight); batches without rows are left out.
+    parts : iterable of tuple or callable
+        Batches (X, y) or (X, y, sample_weight); batches without rows are left out. Or functions without arguments that
+        return such a batch, or several: with `n_jobs` the process that learns the rows also reads them.
     number : int
         The number of this part among all. Samples of rows of different parts are drawn from different seeds, so that
         what is merged is a sample of the whole. Part 0 has the seed of the model.
+    n_jobs : int, optional
+        Learn the items of `parts` apart, in so many processes of joblib (-1 for all cores), each on one core, and merge
+        them by a binary tree over their places: any number of processes gives the same bits. None learns them one after
+        another, on all cores. `joblib.parallel_config` chooses another backend.
 
     Returns
     -------
@@ -63,8 +74,12 @@ def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int
     >>> apart = [statistics_of(FisherDiscriminant(), [(X[i::3], y[i::3])], number=i) for i in range(3)]
     >>> merge_all(apart).n_samples_seen_
     150
+    >>> statistics_of(FisherDiscriminant(), [(X[i::3], y[i::3]) for i in range(3)], n_jobs=1).n_samples_seen_
+    150
     """
     check_mergeable(model)
+    if n_jobs is not None:
+        return _learnt_apart(model, parts, number, n_jobs)
     result = _blank(model)
     if hasattr(result, "random_state"):
         if isinstance(result, KernelSubspace):
@@ -73,10 +88,94 @@ def statistics_of(model: Model, parts: Iterable[tuple[Any, ...]], *, number: int
         statistics = getattr(result, "_statistics", None)
         if isinstance(result, KernelSubspace) and isinstance(statistics, KernelScatter):
             result._statistics = result._empty_on(statistics.basis)  # its sample draws from the seed of the part
-    for X, y, *rest in parts:
-        if X.shape[0]:
-            result.partial_fit(X, y, sample_weight=rest[0] if rest else None)
+    for part in parts:
+        for X, y, *rest in _batches(part):
+            if X.shape[0]:
+                result.partial_fit(X, y, sample_weight=rest[0] if rest else None)
     return result
+
+
+def _batches(part: Any) -> Iterable[tuple[Any, ...]]:
+    """Return the batches of an item of `parts`: itself, or what it returns when called."""
+    if not callable(part):
+        return (part,)
+    found = part()
+    batches: Iterable[tuple[Any, ...]] = (found,) if isinstance(found, tuple) else found
+    return batches
+
+
+def _learnt_apart(model: Model, parts: Iterable[Any], number: int, n_jobs: int) -> Model:
+    """Learn each item of `parts` by itself, in processes, and merge them by the tree of `pairwise`."""
+    import joblib
+
+    own = check_whole("statistics_of", "n_jobs", n_jobs, low=-(2**20), high=2**20, next_step="-1 uses all cores.")
+    if own == 0:
+        raise ValueError("statistics_of: n_jobs=0 would learn nothing. Give 1 or more, or -1 for all cores.")
+    blank = statistics_of(model, [], number=number)
+    tools: Any = joblib  # it has no types
+    pool = tools.Parallel(n_jobs=own, return_as="generator")
+    # numbers that no other part has: those of parts are far below 2**40
+    learnt = pool(tools.delayed(_learn_item)(model, number + (place << 40), part) for place, part in enumerate(parts))
+    found: Any = pairwise(learnt, merge_two)
+    if found is None:
+        return blank
+    if hasattr(blank, "random_state"):
+        found.random_state = blank.random_state
+    merged: Model = found
+    return merged
+
+
+def _learn_item(model: Model, number: int, part: Any) -> Model:
+    with alone():  # one core a process, and no thread of BLAS beside it
+        return statistics_of(model, [part], number=number)
+
+
+def merge_two(first: Model, second: Model) -> Model:
+    """Return the model of all rows of two; one that has learnt nothing adds nothing.
+
+    Parameters
+    ----------
+    first, second : estimator
+        Models that may be merged.
+
+    Returns
+    -------
+    estimator
+        A new one, or one of both.
+    """
+    if not second.__sklearn_is_fitted__():
+        return first
+    both: Any = first
+    merged: Model = both.merge(second) if first.__sklearn_is_fitted__() else second
+    return merged
+
+
+def pairwise(values: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Return one value of many: those of a binary tree over their places.
+
+    Parameters
+    ----------
+    values : iterable
+        Values in their order; no more of them are held than the tree has levels.
+    join : callable
+        Makes one value of two neighbours.
+
+    Returns
+    -------
+    object
+        The value of all, None where there is none.
+    """
+    held: list[tuple[int, Any]] = []
+    for value in values:
+        height = 0
+        while held and held[-1][0] == height:
+            value, height = join(held.pop()[1], value), height + 1
+        held.append((height, value))
+        del value
+    found = held.pop()[1] if held else None
+    while held:
+        found = join(held.pop()[1], found)
+    return found
 
 
 def merge_all(models: Iterable[Model], *, fan_in: int = FAN_IN) -> Model:

@@ -21,7 +21,7 @@ from kampong.adapters.reading import Counts
 from kampong.data.rows import check_finite, check_rows
 from kampong.kernels.subspace import KernelSubspace
 from kampong.models import from_bytes
-from kampong.parts import check_mergeable, fit_landmarks, part_seed, statistics_of
+from kampong.parts import check_mergeable, fit_landmarks, merge_two, part_seed, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
 from kampong.subspace.base import DiscriminantSubspace
@@ -295,11 +295,8 @@ def _learn_part(common: tuple[bytes, Reader], number: int, *given: Any) -> tuple
 
 
 def _merge_two(first: tuple[Any, Counts], second: tuple[Any, Counts]) -> tuple[Any, Counts]:
-    """Merge two models; one that has learnt nothing adds nothing."""
-    models = [model for model, _ in (first, second) if model.__sklearn_is_fitted__()]
     with alone():
-        merged = models[0].merge(models[1]) if len(models) == 2 else models[0] if models else first[0]
-    return merged, first[1] + second[1]
+        return merge_two(first[0], second[0]), first[1] + second[1]
 
 
 def _packed_model(value: tuple[Any, Counts]) -> tuple[bytes, Counts]:

@@ -18,6 +18,7 @@ import dask
 from dask._task_spec import DataNode, Task, TaskRef, convert_legacy_graph
 
 from kampong.adapters.dask_parts import current_client, merged_tree
+from kampong.parts import pairwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -167,21 +168,6 @@ def near(tasks: int, threads: dict[str, int]) -> dict[str, Any] | None:
     """Return the wish that neighbours run on the same worker; if that one is gone or late, others take them."""
     workers = tuple(address for address, number in threads.items() for _ in range(number))
     return {"workers": Near(workers, tasks), "allow_other_workers": True} if len(threads) > 1 else None
-
-
-def pairwise(values: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Return one value of many: those of a binary tree over their places; no more are held than it has levels."""
-    held: list[tuple[int, Any]] = []
-    for value in values:
-        height = 0
-        while held and held[-1][0] == height:
-            value, height = join(held.pop()[1], value), height + 1
-        held.append((height, value))
-        del value
-    found = held.pop()[1]
-    while held:
-        found = join(held.pop()[1], found)
-    return found
 
 
 # Tasks.

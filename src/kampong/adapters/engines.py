@@ -1,8 +1,8 @@
-"""Files learnt in parts by Dask or Spark, to one model file: what `kampong learn --engine` does.
+"""Files learnt in parts, by processes of this machine, Dask or Spark, to one model file: `kampong learn --engine`.
 
     file → the bytes of a model file that has learnt it alone → merged by eight, as `kampong merge` does → MODEL
 
-Both engines carry the same pure functions, `learn_file` and `join_files`, so they give the same model.
+All engines carry the same pure functions, `learn_file` and `join_files`, so they give the same model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kampong.checkpoint.file import encode
 from kampong.checkpoint.replacing import write_bytes
 from kampong.kernels.subspace import KernelSubspace
 from kampong.models import from_bytes
-from kampong.parts import check_mergeable, statistics_of
+from kampong.parts import FAN_IN, check_mergeable, statistics_of
 from kampong.streaming.errors import RecordError, ResumeError, SourceError, StreamError, UsageError
 from kampong.streaming.inspection import merge_states
 from kampong.streaming.memory import Memory, can_widen
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Watch = Callable[[int, int], None]
 
-ENGINES = ("dask", "spark")
+ENGINES = ("local", "dask", "spark")
 LETTERS = 100
 """Dead letters of a part that are kept word for word; all are counted."""
 
@@ -107,7 +107,8 @@ def learn_files(
     Parameters
     ----------
     engine : str
-        "dask" starts processes on this machine; "dask=ADDRESS" uses a cluster; "spark" the session of Spark.
+        "local" uses processes of this machine, "local=N" so many; "dask" does so with Dask, "dask=ADDRESS" uses its
+        cluster; "spark" uses the session of Spark.
     where : sequence of str
         Files, folders, or patterns such as "rows/*.parquet". Every worker must see them under the same names.
     model : estimator
@@ -140,7 +141,7 @@ def learn_files(
     """
     name, _, address = engine.partition("=")
     if name not in ENGINES or (name == "spark" and address):
-        raise UsageError(f"--engine {engine!r} is unknown. Use dask, dask=ADDRESS or spark.")
+        raise UsageError(f"--engine {engine!r} is unknown. Use local, local=N, dask, dask=ADDRESS or spark.")
     try:
         check_mergeable(model)
     except (TypeError, ValueError) as error:
@@ -156,7 +157,7 @@ def learn_files(
                 f"{model_file}: there is a model already, and a fit in parts starts anew. Choose another --model, and "
                 "merge both with `kampong merge`."
             )
-        run = _on_dask if name == "dask" else _on_spark
+        run = {"local": _on_this_machine, "dask": _on_dask, "spark": _on_spark}[name]
         task = FileTask(b"", packed(paths), len(paths), layout, schema, strict, max_classes, untrusted)
         data, notes = run(task, model, address, watch)
         found = _finished(data, notes, model, where, schema, len(paths))
@@ -270,6 +271,53 @@ def _check_classes(path: str, model: Any, task: FileTask) -> None:
 # The engines.
 
 
+def _on_this_machine(task: FileTask, model: Any, number: str, watch: Watch | None) -> tuple[bytes, str]:
+    """Learn files in processes of joblib, each on one core, and join them as the other engines do."""
+    import joblib
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    if number and not (number.isascii() and number.isdigit() and 0 < int(number) < 2**16):
+        raise UsageError(
+            f"--engine local={number}: how many processes? Give a whole number from 1 on, such as local=2."
+        )
+    _refuse_kernels(model, "local")
+    task = dataclasses.replace(task, model=statistics_of(model, []).to_bytes(solve=False))
+    tools: Any = joblib  # it has no types
+    pool = tools.Parallel(n_jobs=min(int(number or os.cpu_count() or 1), task.count), return_as="generator")
+    levels: list[list[tuple[bytes, str]]] = [[]]
+    try:
+        for done, one in enumerate(pool(tools.delayed(learn_file)(task, place) for place in range(task.count)), 1):
+            _push(levels, 0, one)
+            if watch is not None:
+                watch(done, task.count)
+    except TerminatedWorkerError as error:
+        raise StreamError(
+            f"--engine local: a process died ({str(error).splitlines()[0]}). Most often a file does not fit memory. "
+            "Cut it, or use fewer processes. Nothing was written."
+        ) from None
+    for height in range(len(levels) - 1):
+        if levels[height]:
+            levels[height + 1].append(join_files(levels[height]))
+    return join_files(levels[-1])
+
+
+def _push(levels: list[list[tuple[bytes, str]]], height: int, one: tuple[bytes, str]) -> None:
+    """Add the state of a file to the tree of eights that Dask and Spark merge by."""
+    if height == len(levels):
+        levels.append([])
+    levels[height].append(one)
+    if len(levels[height]) == FAN_IN:
+        joined, levels[height] = join_files(levels[height]), []
+        _push(levels, height + 1, joined)
+
+
+def _refuse_kernels(model: Any, engine: str) -> None:
+    if isinstance(model, KernelSubspace) and isinstance(model.landmarks, str | int):
+        raise UsageError(
+            f"--kernel needs landmarks from all parts first, which --engine {engine} does not do. Use dask."
+        )
+
+
 def _on_dask(task: FileTask, model: Any, address: str, watch: Watch | None) -> tuple[bytes, str]:
     try:
         from kampong.adapters import dask as on_dask
@@ -314,8 +362,7 @@ def _dask_client(address: str) -> Iterator[Any]:
 
 
 def _on_spark(task: FileTask, model: Any, _: str, watch: Watch | None) -> tuple[bytes, str]:
-    if isinstance(model, KernelSubspace) and isinstance(model.landmarks, str | int):
-        raise UsageError("--kernel needs landmarks from all parts first, which --engine spark does not do. Use dask.")
+    _refuse_kernels(model, "spark")
     try:
         from kampong.adapters import spark as on_spark
     except ImportError:

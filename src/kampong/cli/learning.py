@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "  kampong learn rows.svm --max-features 300000 --method interclass -m rows.kampong --out rows.csv\n\n"
     "  kampong learn today.csv --follow --label state -m state.kampong --serve\n\n"
     "  kampong learn moons.csv --label side --kernel rbf -m moons.kampong\n\n"
-    "  kampong learn 'rows/*.parquet' --label kind -m rows.kampong --engine dask\n\n"
+    "  kampong learn 'rows/*.parquet' --label kind -m rows.kampong --engine local\n\n"
     "To continue a stopped or killed run, start the same command again: it goes on from the last save."
 )
 def learn(
@@ -169,8 +169,8 @@ def learn(
     engine: Annotated[
         str,
         typer.Option(
-            help="Learn files, folders and patterns in parts, with all processes of this machine (dask), on a cluster "
-            "(dask=ADDRESS), or with Spark (spark).",
+            help="Learn files, folders and patterns in parts: in processes of this machine (local, local=N), with Dask "
+            "(dask, or dask=ADDRESS for a cluster), or with Spark (spark).",
             rich_help_panel=SOURCE,
         ),
     ] = "",
