@@ -1,8 +1,10 @@
-"""Where the time of `FisherDiscriminant().fit` with nothing set goes, stage by stage, on the dense sets.
+"""Where the time of `FisherDiscriminant().fit` with nothing set goes, stage by stage, on the dense sets and on text.
 
 Milliseconds by the clock, medians of interleaved repeats in one run, beside the same fit with ridge and head given and
-the fits of scikit-learn's `LinearDiscriminantAnalysis` and `LogisticRegression`. What no stage names is in "other".
-`python -m benchmarks stages` runs all sets in about two minutes on two cores, `python -m benchmarks stages usps` one.
+the fits of scikit-learn's `LinearDiscriminantAnalysis` and `LogisticRegression` (dense), or of `SGDClassifier` (text).
+Text has K = 58, 52, 10 and 127 classes and d = 18,933, 22,248 and 41,006 columns; large sets run once. What no stage
+names is in "other". `python -m benchmarks stages` runs all sets in about four minutes on two cores,
+`python -m benchmarks stages usps arxiv10` some of them.
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.defaults import DENSE, _dense
+from benchmarks.defaults import DENSE, LARGE, TEXT, _dense, _descent, _texts
 from benchmarks.measure import data_folder
 from kampong import FisherDiscriminant
-from kampong.subspace import leave_one_out, predictor, trials
+from kampong.subspace import choice, held_trial, leave_one_out, predictor, trials
 from kampong.subspace.base import DiscriminantSubspace
+from kampong.subspace.heads.hinge import Machines
+from kampong.subspace.solvers import resolvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from benchmarks.defaults import Split
 
-STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
+    Stages = dict[str, tuple[tuple[Any, str], ...]]
+
+STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
     "eigh": ((leave_one_out.LeaveOneOut, "__init__"),),
     "ridge": ((leave_one_out.LeaveOneOut, "ridge"),),
@@ -43,35 +49,62 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
 }
 
 
-def main(shrink: int = 1, sets: tuple[str, ...] = DENSE) -> None:
+TEXT_STAGES: Stages = {
+    "statistics": ((DiscriminantSubspace, "_learn_all"),),
+    "held back": ((choice, "HeldBack"), (choice._Judge, "__init__")),
+    "variances": ((resolvent, "_scale"),),
+    "products": ((resolvent, "_within"),),
+    "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
+    "ridge": ((choice, "_least"),),
+    "directions": ((predictor, "_find"), (predictor, "_inside")),
+    "left out": ((choice._Judge, "piece"), (held_trial.HeldTrial, "__init__")),
+    "hinge": ((Machines, "__init__"), (Machines, "ascend"), (held_trial, "columns_head")),
+    "h. judged": ((Machines, "scores"), (held_trial.HeldTrial, "_least")),
+    "weights": ((trials.HeadTrial, "_makers"),),
+    "calibrated": ((trials.HeadTrial, "_calibrated"),),
+}
+
+
+def main(shrink: int = 1, sets: tuple[str, ...] = (*DENSE, *TEXT)) -> None:
     """Print a line a set; where the real data are not at hand, or with a large `shrink`, small stand-ins."""
-    unknown = sorted(set(sets) - set(DENSE))
+    unknown = sorted(set(sets) - {*DENSE, *TEXT})
     if unknown:
-        sys.exit(f"no dense set named {', '.join(unknown)}; there are: {', '.join(DENSE)}")
+        sys.exit(f"no set named {', '.join(unknown)}; there are: {', '.join((*DENSE, *TEXT))}")
     warnings.simplefilter("ignore")
-    heading = [*STAGES, "other", "ours", "given", "LDA", "LR"]
-    print(f"{'milliseconds':<18}" + "".join(f"{one:>11}" for one in heading) + "   ours /given  /LDA   /LR  head")
-    for name, split in _dense(sets, shrink > 1 or not data_folder().exists()):
-        _line(name, split)
+    standing_in = shrink > 1 or not data_folder().exists()
+    if standing_in or set(sets) & set(DENSE):
+        _heading(STAGES, ("given", "LDA", "LR"))
+        for name, split in _dense(sets, standing_in):
+            peers = {"LDA": LinearDiscriminantAnalysis, "LR": lambda: LogisticRegression(max_iter=300)}
+            _line(name, split, STAGES, peers, 5 if split[0].size < 10**7 else 3)
+    if standing_in or set(sets) & set(TEXT):
+        print()
+        _heading(TEXT_STAGES, ("given", "SGD"))
+        for name, split in _texts(sets, standing_in):
+            _line(name, split, TEXT_STAGES, {"SGD": _descent}, 5 if split[0].nnz < LARGE else 1)
 
 
-def _line(name: str, split: Split) -> None:
+def _heading(stages: Stages, peers: tuple[str, ...]) -> None:
+    heading = [*stages, "other", "ours", *peers]
+    ratios = "".join(f"{'/' + peer:>7}" for peer in peers)
+    print(f"{'milliseconds':<18}" + "".join(f"{one:>11}" for one in heading) + f"   ours{ratios}  head")
+
+
+def _line(name: str, split: Split, stages: Stages, others: dict[str, Callable[[], Any]], repeats: int) -> None:
     X, y = split[:2]
+    few = np.arange(0, X.shape[0], max(1, X.shape[0] // 2000))
+    FisherDiscriminant().fit(X[few], y[few])  # compiles
     ours = FisherDiscriminant().fit(X, y)
     given = {"ridge": ours.ridge_, "head": "gaussian"}
-    peers: dict[str, Callable[[], Any]] = {
-        "given": lambda: FisherDiscriminant(**given),
-        "LDA": LinearDiscriminantAnalysis,
-        "LR": lambda: LogisticRegression(max_iter=300),
-    }
-    spent: dict[str, list[float]] = {one: [] for one in (*STAGES, "other", "ours", *peers)}
-    for _ in range(5 if X.size < 10**7 else 3):
+    peers: dict[str, Callable[[], Any]] = {"given": lambda: FisherDiscriminant(**given), **others}
+    spent: dict[str, list[float]] = {one: [] for one in (*stages, "other", "ours", *peers)}
+    for _ in range(repeats):
         time.sleep(0.1)  # BLAS threads of the one before spin for a while; let them come to rest
-        with _watched() as seconds:
+        with _watched(stages) as seconds:
             start = time.perf_counter()
             FisherDiscriminant().fit(X, y)
             total = time.perf_counter() - start
-        for one in STAGES:
+        for one in stages:
             spent[one].append(seconds[one])
         spent["other"].append(total - sum(seconds.values()))
         spent["ours"].append(total)
@@ -83,7 +116,7 @@ def _line(name: str, split: Split) -> None:
             make().fit(X, y)
             spent[peer].append(time.perf_counter() - start)
     found = {one: 1000 * float(np.median(values)) for one, values in spent.items()}
-    ratios = "".join(f"{found['ours'] / found[peer]:7.2f}" for peer in ("given", "LDA", "LR"))
+    ratios = "".join(f"{found['ours'] / found[peer]:7.2f}" for peer in peers)
     print(
         f"{name:<18}" + "".join(f"{value:11.1f}" for value in found.values()) + f"    {ratios}  {ours.head_}",
         flush=True,
@@ -91,10 +124,10 @@ def _line(name: str, split: Split) -> None:
 
 
 @contextmanager
-def _watched() -> Iterator[dict[str, float]]:
+def _watched(stages: Stages) -> Iterator[dict[str, float]]:
     """Count the seconds of each stage, without those of the stages inside it."""
-    seconds, inner = dict.fromkeys(STAGES, 0.0), [0.0]
-    kept = [(owner, name, getattr(owner, name)) for places in STAGES.values() for owner, name in places]
+    seconds, inner = dict.fromkeys(stages, 0.0), [0.0]
+    kept = [(owner, name, getattr(owner, name)) for places in stages.values() for owner, name in places]
 
     def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -110,7 +143,7 @@ def _watched() -> Iterator[dict[str, float]]:
         return call
 
     try:
-        for stage, places in STAGES.items():
+        for stage, places in stages.items():
             for owner, name in places:
                 setattr(owner, name, timed(stage, getattr(owner, name)))
         yield seconds

@@ -194,6 +194,16 @@ def test_merged_parts_and_other_runtimes_answer_alike(tmp_path):
         np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-10)
 
 
+@quiet
+def test_with_many_classes_a_mixture_holds_it():
+    X, y = sparse_text(1200, 8500, 20, n_classes=8, random_state=0)
+    head = FisherDiscriminant().fit(X, y).freeze().head
+    assert isinstance(head.trained, Hinge)
+    assert head.weights[-1] > 0.05
+    scores = head.trained.scores(np.zeros((1, head.n_seen)))
+    np.testing.assert_allclose(scores[0], np.log(np.logaddexp(0.0, 4.0 * head.trained.offsets + 2.0)), rtol=1e-12)
+
+
 def test_what_rows_need_beside_themselves_is_bounded(monkeypatch):
     assert hinge.most_rows(127) * 127 * 4 <= hinge.NUMBERS_BYTES
     monkeypatch.setattr(hinge, "NUMBERS_BYTES", 3 * 4 * 1100)

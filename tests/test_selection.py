@@ -284,6 +284,7 @@ SETS = {
     "gauss": lambda: problem(5, classes=4, rows=300, features=8),
     "sparse digits": lambda: (sparse.csr_array(load_digits().data), load_digits().target),
     "text": text,
+    "text of many classes": lambda: sparse_text(1200, 8500, 20, n_classes=8, random_state=0),
     "collinear": collinear,
     "few collinear": lambda: collinear(70),
 }
