@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -96,6 +96,16 @@ def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> N
             helper.result()
     if errors:
         raise min(errors, key=lambda one: one[0])[1]
+
+
+def beside(function: Callable[[], R]) -> Future[R]:
+    """Call a function on one of the threads that are kept, by itself; return what will hold its result."""
+
+    def work() -> R:
+        with alone():
+            return function()
+
+    return _pool().submit(work)
 
 
 @cache

@@ -7,10 +7,9 @@ that is saved before waits for it, and the file holds it.
 from __future__ import annotations
 
 import copy
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.compute import alone, available_threads
+from kampong._runtime.compute import available_threads, beside
 from kampong.streaming.prediction import renewed
 
 if TYPE_CHECKING:
@@ -74,12 +73,6 @@ def begin(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int
     frozen._statistics = copy.deepcopy(model._statistics)
 
     def work() -> Predictor | None:
-        with alone():
-            return renewed(frozen, predictor, schedule, rows)
+        return renewed(frozen, predictor, schedule, rows)
 
-    if available_threads() == 1:
-        return Coming(work(), rows)
-    pool = ThreadPoolExecutor(1, thread_name_prefix="kampong-solve")
-    made = pool.submit(work)
-    pool.shutdown(wait=False)
-    return Coming(made, rows)
+    return Coming(work() if available_threads() == 1 else beside(work), rows)

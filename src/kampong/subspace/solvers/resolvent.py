@@ -148,7 +148,9 @@ def build(
         if not len(block):
             break
     basis = room[: len(within)]
-    return Krylov(basis, within, factor @ basis.T, between_directions(statistics), step)
+    with one_blas_thread():
+        inside = _inner(factor, basis)
+    return Krylov(basis, within, inside, between_directions(statistics), step)
 
 
 def whole(statistics: ClassMeans) -> Krylov:
