@@ -45,7 +45,7 @@ def many_columns(seed=0, rows=1200, features=70, classes=3):
 
 def test_past_64_columns_logistic_regression_sees_all_of_them_with_the_penalty_it_states():
     X, y = many_columns()
-    model = FisherDiscriminant(head="logistic").fit(X, y)
+    model = FisherDiscriminant(head="logistic", scale=False).fit(X, y)
     head = model.freeze().head
     means = np.array([X[y == k].mean(axis=0) for k in range(3)])
     values, vectors = np.linalg.eigh((X - means[y]).T @ (X - means[y]) / len(X))
@@ -62,7 +62,7 @@ def test_past_64_columns_logistic_regression_sees_all_of_them_with_the_penalty_i
 
 def test_what_logistic_regression_sees_beside_the_directions_is_saved_and_moves_with_the_stream(tmp_path):
     X, y = many_columns(1)
-    model = FisherDiscriminant(head="logistic").partial_fit(X[:1100], y[:1100])
+    model = FisherDiscriminant(head="logistic", scale=False).partial_fit(X[:1100], y[:1100])
     model.freeze()
     model.save(tmp_path / "model.kampong")
     again = load(tmp_path / "model.kampong")

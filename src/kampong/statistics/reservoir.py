@@ -456,6 +456,14 @@ class SampledScatter(ClassReservoir, ClassScatter):
         """Return the diagonal of S_w, from the scatter."""
         return ClassScatter.within_variances(self)
 
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics and their sample, for reading only, as of rows divided by `units`."""
+        kept = self._cut()
+        view = super().in_units(units)
+        data = kept.data / (units[kept.indices] if self._sparse else np.tile(units, len(kept.keys)))
+        view._kept = replace(kept, data=data)
+        return view
+
     def unlearn_class(self, label: Label) -> Self:
         """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.
 

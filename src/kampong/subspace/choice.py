@@ -81,6 +81,8 @@ class Choice:
         How many rows were held back, all parts together.
     heads : dict of str to float
         The same for the heads that were compared at the value chosen; empty where the head was not chosen.
+    scaled : bool
+        Whether the values are in units of the variances of the columns, because that erred less.
     """
 
     value: float
@@ -88,10 +90,11 @@ class Choice:
     losses: Float
     n_rows: int
     heads: dict[str, float] = field(default_factory=dict)
+    scaled: bool = False
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
-        return {**vars(self), "heads": dict(self.heads)}
+        return {**vars(self), "heads": dict(self.heads), "scaled": int(self.scaled)}
 
     @classmethod
     def from_state(cls, contents: Contents) -> Self:
@@ -101,7 +104,9 @@ class Choice:
         heads = contents.part("heads")
         compared = {name: heads.number(name) for name in HEADS if name in heads}
         heads.finish()
-        choice = cls(contents.number("value"), values, losses, contents.whole("n_rows"), compared)
+        scaled = contents.whole("scaled")
+        contents.require(scaled in (0, 1), f"scaled is {scaled}")
+        choice = cls(contents.number("value"), values, losses, contents.whole("n_rows"), compared, bool(scaled))
         contents.finish()
         return choice
 

@@ -16,6 +16,7 @@ the data. Heads are compared by the same smooth errors.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,7 +47,8 @@ DECADES = np.array([-4.0, -2.5, -1.0, 0.5, 2.0])
 """Nodes of log10(ρ / usual), usual = tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
 
 PULL = 1e-4
-"""What a decade away from the usual ridge costs, times its square: where rows say nothing, the usual ridge is taken."""
+"""What a decade away from the usual ridge costs, times its square, and one row besides: where rows say nothing, or
+there are few, the usual ridge is taken."""
 
 ENOUGH = 1000
 """Rows that a logistic head needs: a part of them judges, and the others train it."""
@@ -190,6 +192,12 @@ class LeaveOneOut:
         noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
         return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
 
+    @property
+    def few(self) -> bool:
+        """Tell whether so few rows are left that they judge nothing."""
+        return bool(self.own[self.judges].sum() < FEWEST)
+
+    @cached_property
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
@@ -202,8 +210,13 @@ class LeaveOneOut:
 
         with one_blas_thread():  # many small products: threads of BLAS would wait for each other
             run(work, [(place,) for place in range(len(DECADES))])
-        best = least_point(DECADES, values + PULL * DECADES**2)
+        best = least_point(DECADES, values + (PULL + 1.0 / judged.weights.sum()) * DECADES**2)
         return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
+
+    @property
+    def least(self) -> float:
+        """Return the least of the curve, infinite where too few rows could draw one."""
+        return math.inf if self.few else float(self.ridge[2].min())
 
     def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
         """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""

@@ -57,6 +57,11 @@ HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
 """Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
 
 
+UNLIKE, GAIN = 10.0, 0.003
+"""Where the large deviations of columns are more than so many times the small ones, the ridge is tried in units of them
+too, and they are taken where the curve is lower by so much."""
+
+
 class RowsInHand(NamedTuple):
     """The rows of a fit, for what the statistics do not hold."""
 
@@ -97,6 +102,8 @@ class Recipe:
     brief : bool
         Whether what is chosen is for a while only, in the middle of a stream: then few rows judge, and past the width
         of a scatter directions are found without them and no head is trained on all columns.
+    scale : bool or None
+        Whether columns are divided by their standard deviations first; None has it chosen with the value.
     """
 
     criterion: type[Criterion]
@@ -112,6 +119,7 @@ class Recipe:
     trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
     choice: Choice | None = None
     brief: bool = False
+    scale: bool | None = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +176,11 @@ class Predictor:
     hidden: Float
     remark: str
     shift: Float | None
+
+    def in_units(self, units: Float) -> Self:
+        """Return the predictor of rows divided by `units`, which says the same of them."""
+        components, hidden = self.components * units, self.hidden * units
+        return replace(self, mean=self.mean / units, components=components, hidden=hidden)
 
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
@@ -330,14 +343,41 @@ def make_predictor(
     Predictor
         It shares no array with the statistics that they would change.
     """
-    if isinstance(statistics, ClassScatter):
-        return _made(recipe, statistics, rows, keep)
-    with one_blas_thread():  # products of wide rows are cut among threads of our own
-        return _made(recipe, statistics, rows, keep)
+    scale = recipe.scale
+    if scale is None and keep is not None:
+        scale = keep.choice is not None and keep.choice.scaled
+    if scale and not isinstance(statistics, ClassScatter):
+        raise ValueError(
+            f"scale=True needs the d × d scatter, which is kept for rows of up to {WIDEST} columns; these have "
+            f"{statistics.n_features}, or solver is {recipe.solver!r}. Divide columns yourself, or give scale='auto'."
+        )
+    if not isinstance(statistics, ClassScatter):
+        with one_blas_thread():  # products of wide rows are cut among threads of our own
+            return _make(recipe, statistics, rows, keep, None)
+    left_out = _left_out(recipe, statistics) if keep is None and not scale else None
+    if not scale and (scale is False or recipe.value is not None or left_out is None):
+        return _make(recipe, statistics, rows, keep, left_out)
+    units = statistics.units()
+    if not scale and not _differ(units):
+        return _make(recipe, statistics, rows, keep, left_out)
+    view = statistics.in_units(units)
+    scaled = _left_out(recipe, view) if keep is None else None
+    if left_out is not None and scaled is not None and scaled.least >= left_out.least - GAIN:
+        return _make(recipe, statistics, rows, keep, left_out)
+    made = _make(recipe, view, rows, None if keep is None else keep.in_units(units), scaled)
+    choice = None if made.choice is None else replace(made.choice, scaled=True)
+    return replace(made.in_units(1.0 / units), mean=statistics.mean, choice=choice)
 
 
-def _made(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
-    choice, space, trial = _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
+def _make(
+    recipe: Recipe,
+    statistics: ClassMeans,
+    rows: RowsInHand | None,
+    keep: Predictor | None,
+    left_out: LeaveOneOut | None,
+) -> Predictor:
+    """Return the predictor of statistics in the units they are in."""
+    choice, space, trial = _choose(recipe, statistics, left_out) if keep is None else _chosen(recipe, statistics, keep)
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     if keep is not None and choice is not None and space is not None:
@@ -402,7 +442,9 @@ def reason_of(predictor: Predictor, solver: str, n_features: int) -> str:
     return SOLVERS[predictor.solver].REASON.format(width=width, steps=predictor.n_steps)
 
 
-def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Krylov | None, Trial | None]:
+def _choose(
+    recipe: Recipe, statistics: ClassMeans, left_out: LeaveOneOut | None
+) -> tuple[Choice | None, Krylov | None, Trial | None]:
     """Choose a parameter that is left open.
 
     Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
@@ -411,12 +453,11 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> tuple[Choice | None, Kryl
     if given is not None and recipe.head not in WEIGHED:
         return None, None, None
     tries = recipe.head in ("auto", BEST, *TRIED, *TRAINED)
-    left_out = _left_out(recipe, statistics) if tries else None
-    if left_out is not None and left_out.own[left_out.judges].sum() < leave_one_out.FEWEST:
+    if left_out is not None and left_out.few:
         return None, None, None
     if left_out is not None:
         nothing = np.empty(0)
-        ridge, nodes, curve = left_out.ridge() if given is None else (given, nothing, nothing)
+        ridge, nodes, curve = left_out.ridge if given is None else (given, nothing, nothing)
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
         positive = max(ridge, 1e-9 * left_out.usual)
         return choice, None, lambda inside, components: left_out.trial(positive, components, inside)
@@ -494,8 +535,18 @@ def _back(then: Float, now: Float, inside: Inside, statistics: ClassMeans, ridge
     return np.asarray(cross @ root @ root.T)
 
 
+def _differ(units: Float) -> bool:
+    """Tell whether columns are in such different units that one ridge may not fit them all."""
+    low, high = np.quantile(units, (0.1, 0.9))
+    return bool(high > UNLIKE * low)
+
+
 def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
-    """Return rows that are left out one by one, where the criterion and the statistics allow it."""
+    """Return rows that are left out one by one, where something is chosen by them and the statistics allow it."""
+    if recipe.value is not None and recipe.head not in WEIGHED:
+        return None
+    if recipe.head not in ("auto", BEST, *TRIED, *TRAINED):
+        return None
     if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
         return None
     if statistics.n_features > leave_one_out.WIDEST:

@@ -261,9 +261,15 @@ class HeadTrial:
     def _calibrated(self, made: tuple[Head, Float]) -> tuple[Head, float]:
         """Return a head with probabilities that mean something, and how bad it is."""
         head, scores = made
-        judged = self.judged.first(len(scores))
+        n, weight = len(scores), float(self.judged.weights.sum())
+        judged = self.judged.first(n)
         sharpness, tail = fit_calibration(scores, judged)
-        return replace(head, sharpness=sharpness, tail=tail), badness(scores, judged, sharpness, tail)
+        bad = badness(scores, judged, sharpness, tail, weight)
+        if n < len(self.judged.codes):
+            # judged by some of the rows: what these are harder than the others for the mixture, they are for any head
+            mixed = np.tensordot(self.weights, self.scores[: len(self.weights)], 1)
+            bad += badness(mixed, self.judged) - badness(mixed[:n], judged, rows_in_all=weight)
+        return replace(head, sharpness=sharpness, tail=tail), bad
 
     def _hidden_for(self, name: str) -> Float:
         """Return the further directions that a head looks at: none here."""

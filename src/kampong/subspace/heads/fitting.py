@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 SHARP = 10.0
 """Errors are counted smoothly as 1 − softmax(SHARP · log p) at the true class: it cares for the nearest rivals."""
 
-LOSS_SHARE = 0.02
-"""What the log-loss adds to the smooth error where heads or ridges are compared."""
+LOSS_SHARE, LOSS_ROWS = 0.02, 25.0
+"""What the log-loss adds to the smooth error where heads or ridges are compared by many rows, and how few count as few:
+errors are rare among them, and the log-loss hears each row."""
 
-SPREAD = 10.0
-"""The prior on a weight, in units that make scores of ordinary size; it counts as one row."""
+SPREAD, CALIBRATED = 10.0, 3.0
+"""The prior on a weight, in units that make scores of ordinary size, and that on a calibration: few rows that make no
+error must not make it sure of everything. Each counts as one row."""
 
 STEEPEST = 1.6
 """The most that the tail may weigh beside the temperature, so that the most probable class stays the most probable."""
@@ -130,13 +132,19 @@ class _Weighing:
             self.coarse = _Weighing(scores[:, few], Judged(judged.codes[few], judged.weights[few]))
 
     def solve(
-        self, kept: Integer, start: Float, signed: int | None, gain: float, near: Float | None
+        self,
+        kept: Integer,
+        start: Float,
+        signed: int | None,
+        gain: float,
+        near: Float | None,
+        spread: float = SPREAD,
     ) -> tuple[Float, float]:
         """Fit the weights of some scores without bounds; return all weights, and the log-loss."""
         size, place = self.sizes[kept], start[kept]
         # From flat scores Newton's method always finds its way; from saturated ones it may not.
         centre = place * min(1.0, 2.0 / (float(np.abs(place) @ size) + 1e-9))
-        precision = (size / SPREAD) ** 2 / self.total
+        precision = (size / spread) ** 2 / self.total
         precision[kept == signed] = 10.0 / self.total  # near-equal classes would let the weight of a prior run away
         b = centre if near is None else near[kept]
         if self.coarse is not None and near is None:
@@ -234,7 +242,7 @@ def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
     logs = np.maximum(special.log_softmax(scores, axis=1), -700.0)
     roots = np.sqrt(-logs)
     problem = _Weighing(np.stack([logs, roots]), judged)
-    (b, c), _ = problem.solve(np.arange(2), np.array([1.0, 0.0]), None, 1e-8, None)
+    (b, c), _ = problem.solve(np.arange(2), np.array([1.0, 0.0]), None, 1e-8, None, CALIBRATED)
     if b < 0.0 and c < 0.0:
         (one,), _ = fit_weights(-roots[None], judged, np.array([1.0]))
         b, c = 0.0, -one
@@ -255,11 +263,17 @@ def calibrated(scores: Float, sharpness: float, tail: float) -> Float:
     return result
 
 
-def badness(scores: Float, judged: Judged, sharpness: float = 1.0, tail: float = 0.0) -> float:
-    """Return what heads and ridges are compared by: a smooth count of errors, and a little of the log-loss."""
+def badness(
+    scores: Float, judged: Judged, sharpness: float = 1.0, tail: float = 0.0, rows_in_all: float | None = None
+) -> float:
+    """Return what heads and ridges are compared by: a smooth count of errors, and some of the log-loss.
+
+    Where candidates are judged by different rows, `rows_in_all` makes the share of the log-loss the same.
+    """
+    weight = float(judged.weights.sum()) if rows_in_all is None else rows_in_all
     logs = np.maximum(calibrated(scores, sharpness, tail), -700.0)
     rows = np.arange(len(judged.codes))
     sharp = special.log_softmax(SHARP * logs, axis=1)[rows, judged.codes]
     error = 1.0 - np.average(np.exp(sharp), weights=judged.weights)
     loss = -np.average(logs[rows, judged.codes], weights=judged.weights)
-    return float(error + LOSS_SHARE * loss)
+    return float(error + (LOSS_SHARE + LOSS_ROWS / (2.0 * LOSS_ROWS + weight)) * loss)
