@@ -397,6 +397,9 @@ def test_samples_of_items_have_seeds_of_their_own():
     seeds = {part_seed(7, number + (place << 40)) for number in range(20) for place in range(20)}
     assert len(seeds) == 400
     first = statistics_of(model, parts, n_jobs=1)
+    apart = [statistics_of(model, [part], number=place << 40) for place, part in enumerate(parts)]
+    by_hand = apart[0].merge(apart[1]).merge(apart[2])
+    assert first.to_bytes(solve=False) == by_hand.to_bytes(solve=False)
     other = statistics_of(model, parts, n_jobs=1, number=4)
     assert (first.random_state, other.random_state) == (7, part_seed(7, 4))
     assert first.merge(other).n_samples_seen_ == 2 * first.n_samples_seen_
