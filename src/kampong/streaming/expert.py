@@ -2,8 +2,8 @@
 
 A subspace of many columns and classes costs far more to solve than a row costs to learn, so what it says is old news
 most of the time. The expert says what is probable of each row before it steps, and so knows every row before it. Both
-are asked about some rows of each batch, and the one that errs less of late predicts. The subspace is what is kept: in
-all tests it beats the expert where it is fresh.
+are asked about some rows of each batch, and the one that errs less of late predicts. The subspace is what is kept:
+where it was fresh it beat the expert on new rows of Reuters stories, after 2,000 rows and after 40,000.
 """
 
 from __future__ import annotations
