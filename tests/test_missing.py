@@ -201,3 +201,39 @@ def test_several_columns_are_dropped_at_once(tmp_path, capfd):
     said = call(capfd, *command, tmp_path / "m", "--drop", "u, v").err
     assert "columns: 1 number (w), 2 dropped (u, v); label kind (string)" in said
     assert "no column is named 'x,y'" in call(capfd, *command, tmp_path / "n", "--drop", '"x,y",u', expect=2).err
+
+
+def table(tmp_path, header, rows):
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_columns_that_look_like_no_feature_are_named_at_the_start(tmp_path, capfd):
+    rows = [
+        f"C{i:04},2024-{1 + i % 12:02}-{1 + i % 28:02},{i + 1},{'red' if i % 3 else 'blue'},{i % 7 * 0.5},{'ab'[i % 2]}"
+        for i in range(60)
+    ]
+    path = table(tmp_path, "customer,joined,number,colour,size,label", rows)
+    printed = call(capfd, "learn", path, "--label", "label", "-m", tmp_path / "m")
+    said = [line for line in printed.err.splitlines() if line.startswith("WARNING: column")]
+    assert said == [
+        "WARNING: column customer: nearly every record has a value of its own (C0000, C0001, …), from which nothing "
+        "can be learnt. Leave it out with --drop customer, or say --category customer if it is one.",
+        "WARNING: column joined: it holds dates (2024-01-01, …), and each of them is hashed as a word of its own. "
+        "Leave it out with --drop joined, or say --category joined if it is one.",
+        "WARNING: column number: its numbers count the rows (1, 2, …), which tells the order of the rows. Leave it "
+        "out with --drop number.",
+    ]
+    more = ["--drop", "customer,number", "--category", "joined"]
+    printed = call(capfd, "learn", path, "--label", "label", "-m", tmp_path / "n", *more)
+    assert "WARNING" not in printed.err
+
+
+@pytest.mark.parametrize("column", ["colour", "price", "note"])
+def test_ordinary_columns_are_not_named(tmp_path, capfd, column):
+    values = {"colour": "red", "price": "{}", "note": "seen {}"}
+    rows = [f"{values[column].format(i // 2)},{i % 5},{'ab'[i % 2]}" for i in range(60)]
+    path = table(tmp_path, f"{column},size,label", rows)
+    printed = call(capfd, "learn", path, "--label", "label", "-m", tmp_path / "m")
+    assert "WARNING" not in printed.err

@@ -7,10 +7,13 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from kampong.streaming.schema import Schema
 
 EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
     "Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a "
@@ -139,6 +142,13 @@ def say(quiet: bool, text: str) -> None:
     """Print a message on stderr."""
     if not quiet:
         print(text, file=sys.stderr)
+
+
+def tell_schema(quiet: bool, schema: Schema) -> None:
+    """Say on stderr what the columns are, and which of them look like no feature."""
+    say(quiet, schema.summary())
+    for hint in schema.hints:
+        say(quiet, f"WARNING: column {hint}")
 
 
 def tell_dead(quiet: bool, dead: int, records: int, letters: str) -> None:

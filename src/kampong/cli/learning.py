@@ -34,6 +34,7 @@ from kampong.cli.common import (
     say,
     stop_on_signals,
     tell_dead,
+    tell_schema,
 )
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def learn(
     def watch(run: Run) -> None:
         if not told and run.schema is not None:
             told.append(run.schema)
-            say(quiet or as_json, run.schema.summary())
+            tell_schema(quiet or as_json, run.schema)
         for look in watchers:
             look(run)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong.cli.common import say, tell_dead
+from kampong.cli.common import say, tell_dead, tell_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +77,7 @@ def learn_in_parts(
             key=key,
             untrusted=untrusted,
             watch=watch,
-            tell=lambda schema: say(silent, schema.summary()),
+            tell=lambda schema: tell_schema(silent, schema),
         )
     counters = run.counters
     if report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,11 +24,15 @@ ENOUGH = 0.5
 FREQUENT = 0.05
 """The share of the first records that must miss a number for it to have a column that says so."""
 
+FEWEST, UNIQUE = 20, 0.9
+"""Records that must hold a value before a column can look like no feature, and the share of them that differ."""
+
 POLICIES = ("auto", "mean", "dead")
 LONGEST_RUN = 5
 
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
+DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]|\s*$)")
 COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
 MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "n/a", "<NA>"))
 
@@ -141,6 +146,8 @@ class Schema:
         "integer" or "string".
     fills : bool
         Whether a number that is missing becomes the mean of its column; otherwise the record is dead.
+    hints : tuple of str
+        What a user should know of columns that look like no feature, from the first records; not kept with the model.
     """
 
     format: str
@@ -160,6 +167,7 @@ class Schema:
     sparse: bool = False
     zero_based: bool = False
     classes: tuple[Any, ...] = field(default=())
+    hints: tuple[str, ...] = field(default=(), compare=False)
 
     def to_state(self) -> dict[str, Any]:
         """Return the schema as named values for a model file."""
@@ -258,7 +266,7 @@ class Schema:
 
 def _state_of(record: Layout | Schema) -> dict[str, Any]:
     """Return the fields of a record by name: tuples as lines, and nothing where a label is not known."""
-    values = {one.name: getattr(record, one.name) for one in dataclasses.fields(record)}
+    values = {one.name: getattr(record, one.name) for one in dataclasses.fields(record) if one.compare}
     plain = {name: to_lines(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {name: value for name, value in plain.items() if value is not None}
 
@@ -351,7 +359,37 @@ def infer(
         width=len(numbers) + len(indicated) + hashed,
         sparse=bool(hashed) or _mostly_zero(numbers, values),
         classes=as_labels(classes, kind),
+        hints=tuple(
+            f"{column}: {what}. Leave it out with --drop {column}"
+            + ("." if column in numbers else f", or say --category {column} if it is one.")
+            for column in rest
+            if column not in texts and column not in layout.category
+            for what in [_no_feature(values[column], column in numbers)]
+            if what
+        ),
     )
+
+
+def _no_feature(values: Sequence[Any], numbers: bool) -> str:
+    """Return why a column looks like no feature, "" where it does not: dates, names of rows, numbers of rows."""
+    there = [value for value in values if not is_missing(value)]
+    if len(there) < FEWEST:
+        return ""
+    if numbers:
+        whole = [int(float(value)) for value in there if is_whole(value)]
+        counts = len(whole) == len(there) and all(b - a == 1 for a, b in itertools.pairwise(whole))
+        return (
+            f"its numbers count the rows ({there[0]}, {there[1]}, …), which tells the order of the rows"
+            if counts
+            else ""
+        )
+    first = there[0]
+    dates = sum(not isinstance(value, str) or DATE.match(value) is not None for value in there)
+    if dates >= ENOUGH * len(there):
+        return f"it holds dates ({first}, …), and each of them is hashed as a word of its own"
+    if len(set(map(str, there))) >= UNIQUE * len(there):
+        return f"nearly every record has a value of its own ({first}, {there[1]}, …), from which nothing can be learnt"
+    return ""
 
 
 def is_missing(value: Any) -> bool:
