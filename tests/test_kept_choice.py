@@ -15,7 +15,7 @@ from kampong import (
     SupervisedKampongMeasure,
 )
 from kampong.datasets import sparse_text
-from kampong.subspace import predictor as module
+from kampong.subspace import making as module
 from kampong.subspace.heads import logistic
 from linear_models import quiet
 

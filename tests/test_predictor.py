@@ -20,7 +20,7 @@ from kampong import (
 )
 from kampong._runtime.compute import project
 from kampong.datasets import sparse_text
-from kampong.subspace import predictor as module
+from kampong.subspace import making as module
 from linear_models import MODELS, quiet
 from problems import problem
 from reference_linear import largest_angle

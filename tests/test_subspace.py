@@ -28,7 +28,7 @@ from kampong import (
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
-from kampong.subspace import criteria, predictor
+from kampong.subspace import criteria, making
 from linear_models import MODELS, quiet
 from problems import cut, problem, problems, seeds, sparse_rows
 from reference_linear import largest_angle
@@ -213,8 +213,8 @@ def test_the_head_falls_back_where_a_stream_keeps_no_scatter():
 def test_a_large_fit_measures_its_head_on_a_sample(monkeypatch):
     X, y = load_digits(return_X_y=True)
     full = InterClassScatter().fit(X, y)
-    monkeypatch.setattr(predictor, "HEAD_ROWS", 1000)
-    monkeypatch.setattr(predictor, "HEAD_ROWS_PER_DIRECTION", 1)
+    monkeypatch.setattr(making, "HEAD_ROWS", 1000)
+    monkeypatch.setattr(making, "HEAD_ROWS_PER_DIRECTION", 1)
     sampled = InterClassScatter().fit(X, y)
     np.testing.assert_array_equal(sampled.components_, full.components_)
     exact, estimate = full.freeze().head.weights, sampled.freeze().head.weights
@@ -258,8 +258,8 @@ def test_float32_in_is_float32_out_within_its_rounding(form):
 
 def test_the_solve_is_lazy_and_happens_once_a_state(monkeypatch):
     calls = []
-    original = predictor.solve
-    monkeypatch.setattr(predictor, "solve", lambda *a, **k: calls.append(1) or original(*a, **k))
+    original = making.solve
+    monkeypatch.setattr(making, "solve", lambda *a, **k: calls.append(1) or original(*a, **k))
     X, y = load_digits(return_X_y=True)
     model = FisherDiscriminant()
     for start in range(0, 1000, 100):

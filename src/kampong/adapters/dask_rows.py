@@ -12,7 +12,7 @@ from kampong.data.rows import check_weights
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.part_rows import Drawn, PartRows, drawn, members_of
 from kampong.statistics.rows import ClassRows, within_squares, within_times
-from kampong.subspace.predictor import RowsInHand
+from kampong.subspace.making import RowsInHand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kampong.statistics import ClassMeans
     from kampong.subspace.criteria import Criterion
     from kampong.subspace.heads import Inside
-    from kampong.subspace.predictor import Recipe
+    from kampong.subspace.making import Recipe
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 

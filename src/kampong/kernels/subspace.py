@@ -31,7 +31,8 @@ from kampong.subspace.base import DiscriminantSubspace, check_priors
 from kampong.subspace.choice import Choice
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
-from kampong.subspace.predictor import BEST, TRAINED, TRIED, WEIGHED, Predictor, Recipe, RowsInHand, make_predictor
+from kampong.subspace.making import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, make_predictor
+from kampong.subspace.predictor import Predictor
 from kampong.subspace.solvers import classes_seen
 from kampong.subspace.unlearning import LANDMARKS
 

@@ -19,15 +19,16 @@ from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.criteria import FisherCriterion, ridge_rule
 from kampong.subspace.heads import HEADS, LinearHead
 from kampong.subspace.heads.logistic import Logistic
+from kampong.subspace.making import BEST, make_predictor
 from kampong.subspace.novelty import ScoresNovelty
-from kampong.subspace.predictor import BEST, make_predictor
 from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Rows
     from kampong.statistics.means import ClassMeans
     from kampong.subspace.criteria import Criterion
-    from kampong.subspace.predictor import Predictor, Recipe, RowsInHand
+    from kampong.subspace.making import Recipe, RowsInHand
+    from kampong.subspace.predictor import Predictor
 
 
 @savable

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kampong._runtime.callbacks import FitWatcher
 from kampong.statistics.rows import ClassRows
-from kampong.subspace.predictor import RowsInHand
+from kampong.subspace.making import RowsInHand
 from kampong.subspace.solvers import classes_seen
 
 if TYPE_CHECKING:
