@@ -88,7 +88,7 @@ def learn(
     kernel: Annotated[
         str,
         typer.Option(
-            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are the rows of the first block.",
+            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are placed anew as rows double.",
             rich_help_panel=MODEL,
         ),
     ] = "",

@@ -58,24 +58,25 @@ class LandmarkBasis:
     """
 
     def __init__(self, kernel: Kernel, landmarks: Rows) -> None:
-        wide = landmarks.astype(np.float64)
-        points = kernel.prepare(wide)
-        gram = kernel.between(points, points)
-        gram = (gram + gram.T) / 2
+        gram = _gram(kernel, landmarks)
         if not np.isfinite(gram).all():
             raise ValueError(
                 f"The {kernel.name} kernel of the landmarks is not finite. Check the kernel, or scale the features, "
                 "for instance with sklearn.preprocessing.StandardScaler."
             )
         kept = _independent(gram, landmarks.dtype)
+        while 0 < len(kept) < len(gram):  # as if the others had never been there: a loaded basis has the same bits
+            landmarks = landmarks[kept]
+            gram = _gram(kernel, landmarks)
+            kept = _independent(gram, landmarks.dtype)
         if not len(kept):
             raise ValueError(
                 f"The {kernel.name} kernel is zero or negative at each of the {len(gram)} landmarks, so they span "
                 "nothing. Use other landmarks or another kernel."
             )
         self.kernel = kernel
-        self.landmarks = landmarks if len(kept) == len(gram) else landmarks[kept]
-        self.root: Float = linalg.cholesky(gram[np.ix_(kept, kept)], lower=True, check_finite=False)
+        self.landmarks = landmarks
+        self.root: Float = linalg.cholesky(gram, lower=True, check_finite=False)
         self._points: dict[Any, PreparedRows] = {}
 
     @property
@@ -244,6 +245,13 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         filled = total > 0
         centres[places[filled]] = sums[filled] / total[filled, None]
     return centres
+
+
+def _gram(kernel: Kernel, landmarks: Rows) -> Float:
+    """Return the kernel matrix of landmarks, symmetric to the last bit."""
+    points = kernel.prepare(landmarks.astype(np.float64))
+    gram: Float = kernel.between(points, points)
+    return (gram + gram.T) / 2
 
 
 def _independent(gram: Float, dtype: np.dtype[Any]) -> Integer:

@@ -265,6 +265,32 @@ class KernelSubspace(DiscriminantSubspace):
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
         return self._empty_on(self._place(*first))
 
+    def _on_new_landmarks(self, most: int) -> Self | None:
+        """Return a model of the same rows on landmarks placed anew with the kept sample, at most so many.
+
+        None where the landmarks are given, where no rows are kept, or where those kept lack a class. A number of
+        landmarks that was asked for stays.
+        """
+        statistics = self._statistics
+        if not isinstance(statistics, KernelScatter) or statistics.kept is None or statistics.multilabel:
+            return None
+        if not _is_plain(self.landmarks) or self._is_fourier():
+            return None
+        sample, width = statistics.kept.sample(), statistics.basis.width
+        result, n = copy.copy(self), sample.rows.shape[0]
+        if isinstance(self.landmarks, str):
+            fitting = most_landmarks(float(self.memory_bytes) / 2, width)  # both models stand side by side
+            result.landmarks = min(most, n, max(fitting, 1))
+        elif self.landmarks > n:
+            return None
+        basis = result._place(sample.rows, statistics.kept.classes[sample.members.codes], sample.members.weights)
+        found = statistics.placed_anew(basis)
+        if found is None:
+            return None
+        result.landmarks, result._statistics = self.landmarks, found
+        result._forget_results()
+        return result
+
     def _empty_on(self, basis: Basis) -> KernelScatter:
         """Return statistics on landmarks that have learnt nothing, with a sample of rows where heads are tried."""
         tries = self._tries and (self.head == "auto" or not isinstance(basis, FourierBasis))  # which hold no row
@@ -420,10 +446,12 @@ class KernelSubspace(DiscriminantSubspace):
         basis = kind.from_state(part, self.n_features_in_)
         sums = contents.part("statistics")
         kept = ClassReservoir.from_state(sums.part("kept"), basis.width) if "kept" in sums else None
+        estimated = sums.flag("estimated") if "estimated" in sums else False
         plain = ClassScatter.from_state(sums, basis.rank)
         if kept is not None and not set(kept.classes.tolist()) <= set(plain.classes.tolist()):
             contents.refuse("the sample has classes that the sums do not know")
         self._statistics, self._said = KernelScatter.around(basis, plain, kept), False
+        self._statistics.estimated = estimated
         self._width = Choice.from_state(contents.part("width")) if "width" in contents else None
         self._read_back(contents)
 

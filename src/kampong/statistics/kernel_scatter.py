@@ -55,12 +55,18 @@ class KernelScatter(ClassScatter):
         The landmarks.
     kept : ClassReservoir, optional
         A sample of the rows themselves, to choose with; it learns what this object learns.
+
+    Attributes
+    ----------
+    estimated : bool
+        Whether rows of the sample stand for others that came before the landmarks were placed anew.
     """
 
     def __init__(self, basis: Basis, kept: ClassReservoir | None = None) -> None:
         super().__init__(basis.rank)
         self.basis = basis
         self.kept = kept
+        self.estimated = False
         self._turned: Float | None = None
 
     @property
@@ -158,6 +164,7 @@ class KernelScatter(ClassScatter):
         KernelScatter
             This object.
         """
+        self._refuse_estimates()
         kept = None if self.kept is None else self.kept._copy().unlearn(X, y, sample_weight)
         super().unlearn(X, y, sample_weight)
         self.kept = kept
@@ -177,9 +184,37 @@ class KernelScatter(ClassScatter):
             This object.
         """
         self._code_of(label)
+        self._refuse_estimates()
         if self.kept is None or self.kept.full:
             return super().unlearn_class(label)
         return self.unlearn(*self.kept.rows_of(label))
+
+    def placed_anew(self, basis: Basis) -> Self | None:
+        """Return these statistics on other landmarks, as far as the sample knows them; None where it lacks a class.
+
+        While the sample holds every row they are those of all rows. After that its rows count for those left out.
+
+        Parameters
+        ----------
+        basis : Basis
+            The other landmarks.
+
+        Returns
+        -------
+        KernelScatter or None
+            They share nothing with this object.
+        """
+        assert self.kept is not None
+        sample = self.kept.sample()
+        counts = np.bincount(sample.members.codes, minlength=self.kept.n_classes)
+        if self.multilabel or (self.kept.counts[counts == 0] > 0).any():
+            return None
+        labels, n = self._index.labels, len(self._index)
+        result = type(self)(basis).declare(np.array(labels, dtype=self._index.dtype))
+        result.update(sample.rows, self.kept.classes[sample.members.codes], sample.members.weights)
+        result.n_samples, result._numbers[:n] = self.n_samples, self._numbers[:n]
+        result.kept, result.estimated = self.kept._copy(), self.estimated or self.kept.full
+        return result
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
@@ -223,13 +258,24 @@ class KernelScatter(ClassScatter):
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
         state = super().to_state()
-        return state if self.kept is None else {**state, "kept": self.kept.to_state()}
+        state = state if self.kept is None else {**state, "kept": self.kept.to_state()}
+        return {**state, "estimated": True} if self.estimated else state
 
     def _copy(self) -> Self:
-        return type(self).around(self.basis, self.plain(), None if self.kept is None else self.kept._copy())
+        result = type(self).around(self.basis, self.plain(), None if self.kept is None else self.kept._copy())
+        result.estimated = self.estimated
+        return result
+
+    def _refuse_estimates(self) -> None:
+        if self.estimated:
+            raise ValueError(
+                "the landmarks were placed anew during the stream, when only a sample of its rows was kept, so what a "
+                "row left in the sums is not known. Learn again without the rows, or with Fourier features."
+            )
 
     def _join(self, other: Any, joined: Float) -> None:
         super()._join(other, joined)
+        self.estimated |= other.estimated
         if self.kept is not None:
             self.kept = None if other.kept is None else self.kept.merge(other.kept)
 

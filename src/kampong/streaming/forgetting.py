@@ -76,7 +76,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     receipt = _take_out(source, model, state)
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
-        state.course.predictor = None  # it still knows the rows
+        state.course.predictor = state.course.challenger = None  # they still know the rows
     write(model_file, *with_stream(model, state), key=key)
     return receipt, True
 

@@ -14,6 +14,7 @@ from kampong._runtime.compute import one_blas_thread
 from kampong.checkpoint import held, pack, write
 from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.arrow import pa
+from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.expert import Expert, asked, wants_expert
@@ -274,6 +275,7 @@ class _Learner:
         self.observed: dict[str, Any] = {}
         self.expert: Expert | None = None
         self.coming: Coming | None = None
+        self.challenger: Challenger | None = None
         self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
         self.stream: Any = None
@@ -346,6 +348,9 @@ class _Learner:
         rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
         if self.coming is not None:
             rows = min(rows, self.coming.due - self.run.counters.rows)
+        if hasattr(self.run.model, "landmarks"):
+            due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
+            rows = min(rows, due - self.run.counters.rows)
         return turn_of(self.run.model, rows)
 
     def _schedule(self) -> Schedule:
@@ -374,6 +379,7 @@ class _Learner:
         if hasattr(run.model, "freeze"):
             before = run.predictor
             self._renew()
+            self._compare(X, y, said.labels)
             if run.predictor is not before:
                 self._note_choices()
         return said
@@ -388,6 +394,19 @@ class _Learner:
             run.predictor = renewed(run.model, run.predictor, schedule, rows)
         else:
             self.coming = coming
+
+    def _compare(self, X: Rows, y: np.ndarray, said: np.ndarray | None) -> None:
+        """Let a model on new landmarks, where there is one, take rows too; at the end of its time the better stays."""
+        run, rows, other = self.run, self.run.counters.rows, self.challenger
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            if other is None:
+                self.challenger = challenge(run.model, rows)
+            elif not other.take(X, y, said, rows):
+                self.challenger = None
+            elif rows >= other.due:
+                run.predictor = other.give(run.model) if other.wins else run.predictor
+                self.challenger = None
 
     def _arrive(self) -> None:
         """Let a predictor that was solved beside the stream take its place, unless a newer one has."""
@@ -569,7 +588,15 @@ class _Learner:
         assert self.run.memory is not None
         coming = None if self.coming is None else self.coming.result(run.model.n_features_in_)
         course = Course(
-            self.source.name, self._options(), run.place, self.lengths, run.history, run.predictor, self.expert, coming
+            self.source.name,
+            self._options(),
+            run.place,
+            self.lengths,
+            run.history,
+            run.predictor,
+            self.expert,
+            coming,
+            self.challenger,
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
@@ -587,7 +614,7 @@ class _Learner:
         run.place, run.history, self.lengths = course.place, course.history, course.lengths
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
-        self.expert = course.expert
+        self.expert, self.challenger = course.expert, course.challenger
         if course.coming is not None:
             self.coming = Coming(course.coming, course.coming.n_rows)
         self.known = set(known_classes(run.model) or ())

@@ -17,6 +17,7 @@ from kampong.checkpoint.contents import flatten, to_lines
 from kampong.checkpoint.file import decode
 from kampong.checkpoint.models import CLASSES, advice, unpack
 from kampong.streaming import formats
+from kampong.streaming.challenger import Challenger
 from kampong.streaming.expert import Expert
 from kampong.streaming.history import History
 from kampong.streaming.memory import Memory, can_widen
@@ -160,6 +161,8 @@ class Course:
         What predicts beside it, where the stream is wide.
     coming : Predictor or None
         What takes the place of the predictor when the rows have doubled.
+    challenger : Challenger or None
+        A kernel model on new landmarks that is compared with the model.
     """
 
     source: str
@@ -170,6 +173,7 @@ class Course:
     predictor: Predictor | None = None
     expert: Expert | None = None
     coming: Predictor | None = None
+    challenger: Challenger | None = None
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
@@ -177,6 +181,7 @@ class Course:
         predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
         expert = {} if self.expert is None else {"expert": self.expert.to_state()}
         coming = {} if self.coming is None else {"coming": self.coming.to_state()}
+        challenger = {} if self.challenger is None else {"challenger": self.challenger.to_state()}
         return {
             "source": self.source,
             "options": self.options.to_state(),
@@ -186,6 +191,7 @@ class Course:
             **predictor,
             **expert,
             **coming,
+            **challenger,
         }
 
     @classmethod
@@ -355,6 +361,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     predictor = contents.part("predictor") if "predictor" in contents else None
     expert = contents.part("expert") if "expert" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
+    challenger = contents.part("challenger") if "challenger" in contents else None
     state = StreamState.from_state(contents, grows=can_widen(model))
     _check_model(contents, model, state)
     if predictor is not None:
@@ -367,6 +374,10 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
         coming.require(rows < 2 * made.n_rows, f"n_rows is {made.n_rows}, and {rows} rows have been learnt")
     if expert is not None:
         _take_expert(expert, model, state)
+    if challenger is not None:
+        challenger.require(state.course is not None, "a model that was merged has none")
+        assert state.course is not None
+        state.course.challenger = Challenger.from_state(challenger, model, state.counters.rows)
     return state
 
 
