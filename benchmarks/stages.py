@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.defaults import DENSE, LARGE, TEXT, _dense, _descent, _texts
 from benchmarks.measure import data_folder
 from kampong import FisherDiscriminant
-from kampong.subspace import choice, held_trial, leave_one_out, predictor, trials
+from kampong.subspace import choice, held_trial, leave_one_out, making, trials
 from kampong.subspace.base import DiscriminantSubspace
 from kampong.subspace.heads.hinge import Machines
 from kampong.subspace.solvers import resolvent
@@ -38,7 +38,7 @@ STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
     "eigh": ((leave_one_out.LeaveOneOut, "__init__"),),
     "ridge": ((leave_one_out.LeaveOneOut, "ridge"),),
-    "directions": ((predictor, "_find"),),
+    "directions": ((making, "_find"),),
     "left out": ((leave_one_out.Trial, "__init__"), (leave_one_out.LeaveOneOut, "products")),
     "weights": ((trials.HeadTrial, "_makers"),),
     "quadratic": ((leave_one_out.Trial, "_shape_scores"),),
@@ -56,7 +56,7 @@ TEXT_STAGES: Stages = {
     "products": ((resolvent, "_within"),),
     "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
     "ridge": ((choice, "_least"),),
-    "directions": ((predictor, "_find"), (predictor, "_inside")),
+    "directions": ((making, "_find"), (making, "_inside")),
     "left out": ((choice._Judge, "piece"), (held_trial.HeldTrial, "__init__")),
     "hinge": ((Machines, "__init__"), (Machines, "ascend"), (held_trial, "columns_head")),
     "h. judged": ((Machines, "scores"), (held_trial.HeldTrial, "_least")),

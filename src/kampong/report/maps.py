@@ -63,7 +63,7 @@ class ClassMapDisplay(Picture):
     >>> X, y = load_wine(return_X_y=True)
     >>> display = ClassMapDisplay.from_estimator(FisherDiscriminant().fit(X, y), X, y)
     >>> display.ax_.get_ylabel()
-    'direction 2 (31 % of the criterion)'
+    'direction 2 (33 % of the criterion)'
     """
 
     def __init__(
@@ -378,7 +378,7 @@ class LoadingsDisplay(Picture):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> display = LoadingsDisplay.from_estimator(FisherDiscriminant().fit(X, y), X, n_columns=3)
     >>> display.top(0)
-    ['flavanoids', 'proline', 'color_intensity']
+    ['flavanoids', 'od280/od315_of_diluted_wines', 'proline']
     """
 
     def __init__(

@@ -198,6 +198,10 @@ class LeaveOneOut:
         return bool(self.own[self.judges].sum() < FEWEST)
 
     @cached_property
+    def curve(self) -> tuple[float, Float, Float]:
+        """What `ridge` returns, worked out once."""
+        return self.ridge()
+
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
@@ -216,7 +220,7 @@ class LeaveOneOut:
     @property
     def least(self) -> float:
         """Return the least of the curve, infinite where too few rows could draw one."""
-        return math.inf if self.few else float(self.ridge[2].min())
+        return math.inf if self.few else float(self.curve[2].min())
 
     def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
         """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""

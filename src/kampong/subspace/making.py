@@ -243,7 +243,7 @@ def _choose(
         return None, None, None
     if left_out is not None:
         nothing = np.empty(0)
-        ridge, nodes, curve = left_out.ridge if given is None else (given, nothing, nothing)
+        ridge, nodes, curve = left_out.curve if given is None else (given, nothing, nothing)
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
         positive = max(ridge, 1e-9 * left_out.usual)
         return choice, None, lambda inside, components: left_out.trial(positive, components, inside)

@@ -26,3 +26,6 @@ __all__ = [
     "Regression",
     "build_head",
 ]
+
+for _kind in (Gaussian, NearestMean, Cosine, Regression, Quadratic, Logistic, Hinge, Mixture):
+    HEADS[_kind.name] = HEADS.pop(_kind.name)  # simplest first: messages name them in this order
