@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
+from kampong.checkpoint import read
 from stream_problems import without_clock, write_points
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks, to start many runs quickly")
@@ -103,6 +104,16 @@ TEXT = "kampong.FisherDiscriminant(ridge=0.1)"
 LAYOUT = {"text": "note", "ngrams": 2, "tfidf": True}
 
 
+def write_wide(path, rows):
+    """Write records of 150 columns, some of them bad, whose classes change their places half-way."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 3, rows)
+    X = rng.normal(size=(rows, 150)) + 2 * np.eye(3, 150)[(kinds + (np.arange(rows) > rows // 2)) % 3]
+    lines = [",".join([*map("{:.2f}".format, row), "abc"[kind]]) for row, kind in zip(X.tolist(), kinds, strict=True)]
+    lines[40::50] = ["1,2,stray"] * len(lines[40::50])
+    path.write_text("\n".join([",".join([*(f"x{j}" for j in range(150)), "kind"]), *lines]) + "\n")
+
+
 def write_everything(path, rows):
     """Write records with numbers that are missing, text whose words keep coming, line breaks in it, and bad ones."""
     rng = np.random.default_rng(0)
@@ -117,6 +128,15 @@ def write_everything(path, rows):
             writer.writerow(["" if i % 7 == 0 else x, "" if i % 11 == 0 else y, note, "ab"[kind]])
             if i % 50 == 20:
                 file.write('1,2,"stray,a\n')
+
+
+# What is kept beside the subspace: how the records are written, their layout, the model, and a name in its file.
+STREAMS = {
+    "half-lives compete": (None, {}, DRIFT, "model.learnt.statistics.ladder."),
+    "landmarks are placed anew": (None, {}, KERNEL, "model.learnt.statistics.kept."),
+    "a wide stream takes steps": (write_wide, {}, DRIFT, "model.learnt.statistics.stepper."),
+    "logistic regression predicts text": (write_everything, {"text": "note"}, DRIFT, "stream.expert."),
+}
 
 
 def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None):
@@ -153,10 +173,18 @@ def test_killed_twenty_times_and_nothing_is_lost(tmp_path):
         assert any(one != whole for one in rounds[broken])
 
 
-@pytest.mark.parametrize(("model", "kills"), [(DRIFT, 20), (KERNEL, 10)])
-def test_killed_while_half_lives_compete_or_landmarks_are_kept(tmp_path, model, kills):
-    whole, rounds = drive(tmp_path, [("killed", "", kills)], rows=1500, longest=0.7, model=model)
+def kill(folder, name, kills, rows, **more):
+    """Kill a stream of those above so often, and compare."""
+    write, layout, model, beside = STREAMS[name]
+    options = {"write": write, "layout": layout, "model": model, **more}
+    whole, rounds = drive(folder, [("killed", "", kills)], rows=rows, **options)
+    assert any(one.startswith(beside) for one in read(folder / "whole" / "0000" / "m")[0])
     assert all(one == whole for one in rounds["killed"])
+
+
+@pytest.mark.parametrize(("name", "rows"), list(zip(STREAMS, (1500, 1500, 300, 700), strict=True)))
+def test_killed_while_more_than_the_subspace_is_kept(tmp_path, name, rows):
+    kill(tmp_path, name, 8, rows, longest=0.7)
 
 
 def test_killed_twenty_times_among_missing_numbers_words_and_quoted_line_breaks(tmp_path):
@@ -167,7 +195,7 @@ def test_killed_twenty_times_among_missing_numbers_words_and_quoted_line_breaks(
     assert counters == {"rows": 700, "dead": 14, "filled": 100 + 64}
 
 
-# A thousand kills in all; each test is a minute or two, so that they can be spread over time.
+# Twelve hundred kills in all; each test is a minute or two, so that they can be spread over time.
 
 
 @pytest.mark.slow
@@ -179,10 +207,9 @@ def test_killed_a_hundred_times_among_missing_numbers_words_and_quoted_line_brea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [DRIFT, KERNEL])
-def test_killed_a_hundred_times(tmp_path, model):
-    whole, rounds = drive(tmp_path, [("killed", "", 100)], rows=6000, longest=0.3, model=model)
-    assert all(one == whole for one in rounds["killed"])
+@pytest.mark.parametrize(("name", "rows"), list(zip(STREAMS, (6000, 6000, 1500, 3000), strict=True)))
+def test_killed_a_hundred_times(tmp_path, name, rows):
+    kill(tmp_path, name, 100, rows, longest=0.3)
 
 
 @pytest.mark.slow

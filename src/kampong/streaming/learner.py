@@ -319,6 +319,7 @@ class _Learner:
         if batch.rows and batch.X is not None and batch.y is not None:
             self._check_classes(batch.y)
             run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
+            run.counters.pairs += batch.rows - 1
             numbers, parts, start = run.counters.records + batch.good + 1, [], 0
             shown = candidates(batch.rows)
             while start < batch.rows:
@@ -540,10 +541,10 @@ class _Learner:
     def _is_sorted(self) -> bool:
         """Tell whether all rows of a class came together, though there are many of each."""
         counts = np.asarray(getattr(self.run.model, "class_counts_", ()), dtype=np.float64)
-        rows, classes = self.run.counters.rows, len(self.known)
+        pairs, classes = self.run.counters.pairs, len(self.known)
         if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
             return False
-        mixed = rows * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
+        mixed = pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
         return mixed > MIXED * classes
 
     def close(self) -> None:

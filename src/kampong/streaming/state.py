@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kampong.checkpoint.signing import Key
     from kampong.subspace.predictor import Predictor
 
-VERSION = 4
+VERSION = 5
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
@@ -55,6 +55,8 @@ class Counters:
         Records with keys that are no columns; the keys were ignored.
     turns : int
         How often, within a batch, a row has another class than the row before it.
+    pairs : int
+        How many rows have one before them in their batch.
     """
 
     records: int = 0
@@ -65,6 +67,7 @@ class Counters:
     filled: int = 0
     unknown: int = 0
     turns: int = 0
+    pairs: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -84,9 +87,10 @@ class Counters:
         contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
         filled, unknown = contents.whole("filled"), contents.whole("unknown", high=records)
         contents.require(rows > 0 or filled == 0, f"filled is {filled}, and there are no rows")
-        turns = contents.whole("turns", high=max(rows - 1, 0))
+        pairs = contents.whole("pairs", high=max(rows - 1, 0))
+        turns = contents.whole("turns", high=pairs)
         contents.finish()
-        return cls(records, rows, dead, scored, correct, filled, unknown, turns)
+        return cls(records, rows, dead, scored, correct, filled, unknown, turns, pairs)
 
 
 @dataclass(frozen=True)
