@@ -25,7 +25,7 @@ from kampong.datasets import sparse_text
 from kampong.statistics.held_back import HeldBack
 from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.rows import ClassRows
-from kampong.subspace import choice, held_trial
+from kampong.subspace import choice, held_trial, leave_one_out
 from kampong.subspace.choice import choose_parameter
 from kampong.subspace.criteria import MarginCriterion
 from kampong.subspace.heads import Inside
@@ -402,3 +402,16 @@ def test_rows_without_labels_leave_the_head_as_it_is():
     X, Y = labelled(2)
     Y[:200] = 0
     assert FisherDiscriminant().fit(X, Y).choice_.heads == {}
+
+
+def test_a_head_learns_from_the_coordinates_that_it_will_see(monkeypatch):
+    """Rows left out one by one lie where how far they moved would tell their class: no head must learn that."""
+    X, y = load_digits(return_X_y=True)
+    X = X[:, :40]
+    taught = []
+    train = leave_one_out.fit_logistic
+    monkeypatch.setattr(leave_one_out, "fit_logistic", lambda *a: taught.append(a[0]) or train(*a))
+    model = FisherDiscriminant(head="logistic").fit(X, y)
+    seen = model.freeze().seen_points(X)
+    for place in range(seen.shape[1]):
+        np.testing.assert_allclose(np.sort(taught[-1][:, place]), np.sort(seen[:, place]), atol=1e-8)

@@ -267,6 +267,17 @@ class Trial(HeadTrial):
         products, along = self.rows.products(self.ridge, self.more)
         return np.hstack([products @ np.linalg.pinv(self.inside.means).T, along])
 
+    @cached_property
+    def seen(self) -> Float:
+        """Return coordinates of all rows for heads that learn weights.
+
+        Those in which no row knows itself tell the classes of rows of small classes, whose means they move far: where
+        all directions are there, coordinates that know of no class serve as well.
+        """
+        if len(self.rows.values) > DIRECTIONS:
+            return self.wide
+        return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
+
     def _offers_logistic(self) -> bool:
         return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
 
@@ -323,11 +334,11 @@ class Trial(HeadTrial):
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
-        apart = Machines(self.wide[others], None, rows.codes[others], rows.own[others], K).ascend(USUAL)
-        scores = apart.scores(self.wide[judges])
+        apart = Machines(self.seen[others], None, rows.codes[others], rows.own[others], K).ascend(USUAL)
+        scores = apart.scores(self.seen[judges])
         scores[:, rows.counts <= 0] = EMPTY
-        found = Machines(self.wide, None, rows.codes, rows.own, K).ascend(USUAL).weights()
-        return Hinge.of(*found, rows.counts, np.eye(self.wide.shape[1]), USUAL), scores
+        found = Machines(self.seen, None, rows.codes, rows.own, K).ascend(USUAL).weights()
+        return Hinge.of(*found, rows.counts, np.eye(self.seen.shape[1]), USUAL), scores
 
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
@@ -347,7 +358,7 @@ class Trial(HeadTrial):
             root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
             seen = tall_times(rows.plain, rows.vectors / root)
         else:
-            seen = self.wide
+            seen = self.seen
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False

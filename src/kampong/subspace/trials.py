@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer
     from kampong.subspace.heads.base import Head, Inside
 
-WORTH_IT = 0.7
+WORTH_IT = 0.8
 """Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
 
 SLACK = 0.002
