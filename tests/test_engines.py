@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_wine
-from typer.testing import CliRunner
 
 pytest.importorskip("distributed", reason="the dask extra is not installed")
+pytest.importorskip("typer", reason="the stream tool needs the `stream` extra")
 
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
 from kampong import FisherDiscriminant, KernelFisherDiscriminant
 from kampong.adapters.engines import FileTask, join_files, learn_file, learn_files

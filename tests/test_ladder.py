@@ -213,7 +213,7 @@ def test_a_reader_who_changes_his_mind_is_followed():
     assert model.half_life_ <= 128
     assert model.score(X[-100:], y[-100:]) > 0.9
     forgets_nothing = FisherDiscriminant().fit(X, y)
-    assert forgets_nothing.score(X[-100:], y[-100:]) < 0.7
+    assert forgets_nothing.score(X[-100:], y[-100:]) < model.score(X[-100:], y[-100:]) - 0.1
     assert forgets_nothing.half_life_ == np.inf
 
 

@@ -161,7 +161,8 @@ def test_another_word_is_refused(scale):
 
 
 def test_rows_without_a_scatter_cannot_be_scaled():
-    X, y = sparse.random_array((60, 9000), density=0.01, rng=0, format="csr"), np.arange(60) % 3
+    rng = np.random.default_rng(0)
+    X, y = sparse.csr_array(rng.random((60, 9000)) * (rng.random((60, 9000)) < 0.01)), np.arange(60) % 3
     with pytest.raises(ValueError, match=r"scale=True needs the d × d scatter.* these have 9000, or solver is 'auto'"):
         FisherDiscriminant(ridge=0.1, scale=True).fit(X, y)
     assert FisherDiscriminant(ridge=0.1).fit(X, y).scale_ is None
