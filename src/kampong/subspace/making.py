@@ -140,7 +140,7 @@ def make_predictor(
     if isinstance(statistics, ClassScatter) and statistics.n_features > leave_one_out.WIDEST:
         return _in_its_units(recipe, statistics, rows, keep)
     # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are
-    # cut: a default fit of 256 to 784 columns takes two thirds of the time on one. A wide matrix gains from them.
+    # cut, and stand in their way. A wide matrix gains from them.
     with one_blas_thread():
         return _in_its_units(recipe, statistics, rows, keep)
 
