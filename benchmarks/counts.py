@@ -1,0 +1,152 @@
+"""What a reader must hold in mind, counted: lines by room, private reaches, tests for a class, tuned numbers, names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import Counter
+from pathlib import Path
+
+import kampong
+
+SOURCE = Path(kampong.__file__).parent
+CLIENTS = ("streaming", "adapters", "report", "cli", "merging", "parts")
+"""Rooms that use models from outside."""
+
+SETTINGS = "settings"
+
+
+def main(shrink: int = 1) -> None:
+    """Print the counts."""
+    del shrink
+    trees = {path.relative_to(SOURCE): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    lines = Counter[str]()
+    for path in trees:
+        lines[path.parts[0]] += len((SOURCE / path).read_text().splitlines())
+    print(f"files {len(trees)}, lines {sum(lines.values())}")
+    print("lines by room: " + ", ".join(f"{room} {count}" for room, count in lines.most_common()))
+    kinds = statistics_classes(trees)
+    found = {
+        "private reaches into another object, in rooms that use models": reaches(trees),
+        "hasattr on another object, in rooms that use models": asks(trees),
+        "isinstance on statistics outside statistics/": tests_of_kind(trees, kinds),
+        "module-level numbers outside settings.py": numbers(trees),
+        "fields of settings.py": fields(trees),
+        "file names used more than once": twice(trees),
+    }
+    for name, places in found.items():
+        print(f"{name}: {len(places)}")
+    print("  " + ", ".join(f"{name} ×{count}" for name, count in found["file names used more than once"]))
+    for name in ("FisherDiscriminant", "KernelFisherDiscriminant", "CoreVectorClassifier"):
+        kind = getattr(kampong, name)
+        members = [member for member in dir(kind) if not member.startswith("_")]
+        print(f"{name}: {len(inspect.getmro(kind))} classes in its hierarchy, {len(members)} public members")
+    print(f"public names of kampong: {len(kampong.__all__)}")
+
+
+def statistics_classes(trees) -> set[str]:
+    """Return the names of the classes of statistics."""
+    return {
+        node.name
+        for path, tree in trees.items()
+        if path.parts[0] == "statistics"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def reaches(trees) -> list[tuple[Path, int]]:
+    """Return the places that read a private member of something other than self."""
+    found = []
+    for path, tree in trees.items():
+        if path.parts[0].removesuffix(".py") not in CLIENTS:
+            continue
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        own |= {target.attr for node in ast.walk(tree) for target in assigned(node)}
+        for node in ast.walk(tree):
+            private = isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+            if private and node.attr not in own and node.attr not in ("_asdict", "_replace", "_fields"):
+                found.append((path, node.lineno))
+    return found
+
+
+def assigned(node):
+    """Return the members of self that a statement sets."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    flat = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [
+        one
+        for one in flat
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self"
+    ]
+
+
+def asks(trees) -> list[tuple[Path, int]]:
+    """Return the places that ask another object whether it has a member."""
+    return [
+        (path, node.lineno)
+        for path, tree in trees.items()
+        if path.parts[0].removesuffix(".py") in CLIENTS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "hasattr"
+        and not (isinstance(node.args[0], ast.Name) and node.args[0].id == "self")
+    ]
+
+
+def tests_of_kind(trees, kinds: set[str]) -> list[tuple[Path, int]]:
+    """Return the places outside statistics/ that test for a class of statistics."""
+    return [
+        (path, node.lineno)
+        for path, tree in trees.items()
+        if path.parts[0] != "statistics"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("isinstance", "issubclass")
+        and any(isinstance(name, ast.Name) and name.id in kinds for name in ast.walk(node.args[1]))
+    ]
+
+
+def numbers(trees) -> list[tuple[Path, int]]:
+    """Return the names in capitals that are set to numbers at the level of a module."""
+    found = []
+    for path, tree in trees.items():
+        if path.stem == SETTINGS:
+            continue
+        for node in tree.body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            value = any(
+                isinstance(one, ast.Constant) and isinstance(one.value, int | float) and not isinstance(one.value, bool)
+                for one in ast.walk(node.value)
+            )
+            if value:
+                found += [(path, node.lineno) for name in names if name.isupper()]
+    return found
+
+
+def fields(trees) -> list[tuple[Path, int]]:
+    """Return the fields of the classes in settings.py."""
+    return [
+        (path, node.lineno)
+        for path, tree in trees.items()
+        if path.stem == SETTINGS
+        for kind in tree.body
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.AnnAssign)
+    ]
+
+
+def twice(trees) -> list[tuple[str, int]]:
+    """Return the names of files that stand in several rooms."""
+    stems = Counter(path.stem for path in trees if path.stem != "__init__")
+    return [(name, count) for name, count in stems.most_common() if count > 1]
+
+
+if __name__ == "__main__":
+    main()
