@@ -42,6 +42,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         pytest.param("live_page", 50, "readers and a slow one", marks=pytest.mark.slow),
         ("defaults", 50, "text: micro"),
         ("stages", 50, "calibrated"),
+        ("first_page", 50, "| digits |"),
         ("few_rows", 50, "within 0.003"),
         ("novelty", 50, "KernelFisherDiscriminant"),
         ("gate", 100, "the pass alone"),

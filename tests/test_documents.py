@@ -50,6 +50,39 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
     plt.close("all")
 
 
+README = (ROOT / "README.md").read_text()
+
+
+def test_readme_shows_what_its_lines_print(capsys):
+    (code, shown) = re.search(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", README, re.MULTILINE | re.DOTALL).groups()
+    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == shown
+
+
+def test_readme_shows_the_table_and_the_figures_of_the_kept_run():
+    kept = (DOCS / "benchmarks" / "results" / "first_page.txt").read_text()
+    table = kept[kept.index("| accuracy %") :]
+    assert len(table.splitlines()) > 5
+    assert table in README
+    last = {line[:31].strip(): line.split()[-3] for line in kept.splitlines() if line.startswith("  ")}
+    del last["classes so far"]
+    (caption,) = re.findall(r"^!\[(.*?)\]", README, re.MULTILINE)
+    for name, share in last.items():
+        assert f"{float(share):.1%}".replace("%", " %") in caption, name
+    assert len(re.findall(r"[\d.]+ %", caption)) == len(last)
+    assert f"![{caption}]" in (DOCS / "index.md").read_text()
+
+
+def test_readme_stays_short():
+    text = re.sub(r"^```.*?^```|^!\[.*?\]\(.*?\)", "", README, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    words = [word for word in text.split() if re.search(r"[^\W\d]", word)]
+    assert 500 <= len(words) <= 700, f"README has {len(words)} words outside its code, picture and addresses"
+    assert README.count("\n## ") <= 9
+    code = "\n".join(re.findall(r"^```.*?^```", README, re.MULTILINE | re.DOTALL))
+    assert max(map(len, code.splitlines())) <= 79
+
+
 def anchors(path):
     """Return the places of a page that a link may name: its headings, as GitHub and MyST spell them, and its labels."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -114,8 +147,8 @@ def test_broken_links_of_a_site_are_found(tmp_path, monkeypatch):
 def test_a_page_takes_parts_of_the_front_pages():
     pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
     part = importlib.import_module("front_pages").part
-    text = part("README.md", "## Which estimator", "## What is promised")
-    assert text.lstrip().startswith("| you have")
+    text = part("README.md", "## Install", "## Why kampong")
+    assert text.lstrip().startswith("You need Python")
     assert "(docs/" not in text
     assert "(ARCHITECTURE.md)" not in part("CONTRIBUTING.md", None, None)
 

@@ -1,4 +1,4 @@
-"""The house: ARCHITECTURE.md's map names every file, the public names are where README says, and nothing goes round."""
+"""The house: ARCHITECTURE.md's map names every file, docs/which.md names the estimators, and nothing goes round."""
 
 import re
 from pathlib import Path
@@ -39,14 +39,10 @@ def test_every_file_says_what_it_is_for():
         assert path.read_text().startswith('"""'), path
 
 
-README_NAMES = {
-    name for name in re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", (ROOT / "README.md").read_text()) if hasattr(kampong, name)
-}
-
-
-def test_readme_names_the_estimators():
+def test_the_page_on_which_estimator_names_all_of_them():
+    named = set(re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", (ROOT / "docs" / "which.md").read_text()))
     estimators = {name for name in kampong.__all__ if hasattr(getattr(kampong, name), "fit")}
-    assert estimators - README_NAMES == set()
+    assert estimators - named == set()
 
 
 @pytest.mark.parametrize(
