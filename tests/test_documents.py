@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from code import InteractiveInterpreter
 from pathlib import Path
 
 import matplotlib as mpl
@@ -57,6 +58,19 @@ def test_readme_shows_what_its_lines_print(capsys):
     (code, shown) = re.search(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", README, re.MULTILINE | re.DOTALL).groups()
     exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == shown
+
+
+def test_readme_lines_can_be_typed_at_the_prompt():
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    console, wrong = InteractiveInterpreter(), []
+    console.runcode = lambda _: None  # only whether each statement ends where a prompt takes it as ended
+    console.showsyntaxerror = lambda *_, **__: wrong.append(lines)
+    lines = []
+    for line in code.splitlines():
+        lines = [*lines, line]
+        if not console.runsource("\n".join(lines)):
+            lines = []
+    assert (wrong, lines) == ([], [])
 
 
 def test_readme_shows_the_table_and_the_figures_of_the_kept_run():
