@@ -208,7 +208,7 @@ def _clients(shrink: int) -> None:
         landmarks=m, placement="fourier", gamma=0.64, ridge=1e-4, head="cosine", n_components=None
     )
     shares = np.array_split(np.argsort(y, kind="stable"), 100 if shrink == 1 else 10)
-    letters = [contribution(agreed, X[s], y[s], number=i, min_class_weight=0) for i, s in enumerate(shares)]
+    letters = [contribution(agreed, X[s], y[s], number=i, min_class_rows=0) for i, s in enumerate(shares)]
     merged = combine(letters[i] for i in np.random.default_rng(0).permutation(len(letters)))
     whole = KernelFisherDiscriminant(**agreed.get_params()).partial_fit(X, y)
     mine, theirs = merged.decision_function(T), whole.decision_function(T)
