@@ -89,3 +89,15 @@ def test_the_rooms_that_documents_name_stay():
 
     assert all((balance_scale, monk_problem, sparse_text, waveform, draw_classes, write_report))
     assert all((History, Layout, Run, Source, learn))
+
+
+def test_ci_takes_foreign_actions_by_commit_and_says_which_version():
+    used = [
+        line
+        for path in sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(- )?uses:", line)
+    ]
+    assert used
+    for line in used:
+        assert re.search(r"uses: (\./|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$)", line), line

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._runtime.compute import alone
+from kampong._runtime.extras import how_to_install
 from kampong.adapters.reading import files_of, packed, records_of, schema_of, unpacked
 from kampong.checkpoint import held, write
 from kampong.checkpoint.file import encode
@@ -324,7 +325,7 @@ def _on_dask(task: FileTask, model: Any, address: str, watch: Watch | None) -> t
         from kampong.adapters.dask_groups import near, threads_of
         from kampong.adapters.dask_parts import Parts, Reader, compute, parts_of, tree
     except ImportError:
-        raise UsageError("--engine dask needs the extra dask: pip install 'kampong[dask]'.") from None
+        raise UsageError(f"--engine dask needs the extra dask: {how_to_install('dask')}.") from None
     with _dask_client(address) as client:
         try:
             prepared = on_dask.prepared(model, parts_of(unpacked(task.packed), None, None, task.layout), client)
@@ -366,6 +367,6 @@ def _on_spark(task: FileTask, model: Any, _: str, watch: Watch | None) -> tuple[
     try:
         from kampong.adapters import spark as on_spark
     except ImportError:
-        raise UsageError("--engine spark needs the extra spark: pip install 'kampong[spark]'.") from None
+        raise UsageError(f"--engine spark needs the extra spark: {how_to_install('spark')}.") from None
     task = dataclasses.replace(task, model=statistics_of(model, []).to_bytes(solve=False))
     return on_spark.reduce_files(task, learn_file, join_files, watch)

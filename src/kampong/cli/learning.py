@@ -114,9 +114,16 @@ def learn(
     token: Annotated[
         str,
         typer.Option(
-            help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN", rich_help_panel=RESULTS
+            help="A secret that readers must give, at least 8 characters.",
+            envvar="KAMPONG_TOKEN",
+            show_default="a new one, in the address that is printed",
+            rich_help_panel=RESULTS,
         ),
     ] = "",
+    no_token: Annotated[
+        bool,
+        typer.Option("--no-token", help="Show the live page to every user of this machine.", rich_help_panel=RESULTS),
+    ] = False,
     text: Annotated[
         list[str] | None,
         typer.Option(help="A column of text, hashed by words. May be repeated.", rich_help_panel=COLUMNS),
@@ -236,8 +243,9 @@ def learn(
     labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
+    secret = _secret(token, no_token)
     stop, received = stop_on_signals()
-    page = _live_page(labelled.name, _provenance(labelled.name, model, letters), serve, host, port, token, quiet)
+    page = _live_page(labelled.name, _provenance(labelled.name, model, letters), serve, host, port, secret, quiet)
     watchers = _watchers(quiet or as_json, page)
 
     told: list[Any] = []
@@ -313,16 +321,27 @@ def _watchers(quiet: bool, page: Any) -> list[Any]:
 
 
 def _live_page(
-    source: str, provenance: dict[str, Any], serve: bool, host: str, port: int, token: str, quiet: bool
+    source: str, provenance: dict[str, Any], serve: bool, host: str, port: int, token: str | None, quiet: bool
 ) -> Any:
     if not serve:
         return None
     from kampong.report.live import LivePage
 
     title = f"{_title(source)}, live"
-    page = LivePage(host=host, port=port, token=token or None, title=title, provenance=provenance)
-    say(quiet, f"Live page: {page.start()}")
+    page = LivePage(host=host, port=port, token=token, title=title, provenance=provenance)
+    say(quiet and token != "auto", f"Live page: {page.start()}")  # nobody can guess a token that was made
+    if token is None:
+        say(quiet, "WARNING: --no-token: every user of this machine can read the live page.")
     return page
+
+
+def _secret(token: str, no_token: bool) -> str | None:
+    """Return the token of the live page, "auto" to make one, None for none."""
+    from kampong.streaming.errors import UsageError
+
+    if token and no_token:
+        raise UsageError("--token and --no-token contradict each other. Give one of them, or none: a token is made.")
+    return None if no_token else token or "auto"
 
 
 def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
