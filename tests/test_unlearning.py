@@ -340,3 +340,22 @@ def test_a_kernel_model_that_chooses_lets_go_of_the_rows_that_judge():
     fixed = {"gamma": model.gamma_, "landmarks": X[::3].copy(), "ridge": 0.1, "head": "gaussian"}
     expected = KernelFisherDiscriminant(**fixed).partial_fit(X[10:100], y[10:100])
     np.testing.assert_allclose(model.class_means_, expected.class_means_, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", ["rule", "auto", 0.1])
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("seed", range(10))
+def test_one_row_a_class_is_left(seed, form, ridge):
+    """What is left predicts as if the other rows had never come: all variances are zero, and not rounding."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((30, 4)) + 100.0, np.arange(30) % 3
+    rows = sparse.csr_array(np.pad(X, ((0, 0), (0, 60)))) if form == "sparse" else X
+    rest = np.sort(rng.permutation(30).reshape(10, 3)[0])
+    kept = [int(np.flatnonzero(y == k)[seed % 10]) for k in range(3)]
+    gone = np.setdiff1d(np.arange(30), kept)
+    model = FisherDiscriminant(ridge=ridge, half_life=None).partial_fit(rows[rest], y[rest])
+    others = np.setdiff1d(np.arange(30), rest)
+    model.partial_fit(rows[others], y[others]).unlearn(rows[gone], y[gone])
+    fresh = FisherDiscriminant(ridge=ridge, half_life=None).partial_fit(rows[kept], y[kept])
+    assert model._statistics.within_trace == fresh._statistics.within_trace == 0
+    np.testing.assert_array_equal(model.predict(rows), fresh.predict(rows))

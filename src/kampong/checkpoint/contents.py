@@ -198,6 +198,11 @@ class Contents:
                 self.refuse(f"{name} lies in [{least}, {most}], expected [{low}, {high}]")
         return array
 
+    def expect(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise an error unless there is an array of this shape, before anything of its size is allocated."""
+        found = self._arrays[name].shape if name in self._arrays else "missing"
+        self.require(found == shape, f"{name} has shape {found}, expected {shape}")
+
     def lines(self, name: str) -> list[Label]:
         """Take the values that `to_lines` has written."""
         data = self.array(name, np.uint8, (None,))
@@ -218,6 +223,11 @@ class Contents:
         if type(value) is not int or not low <= value <= high:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
+
+    def look(self, name: str) -> int:
+        """Return a whole number that will be asked for later, 0 where there is none."""
+        value = self._facts.get(name)
+        return value if type(value) is int and 0 <= value <= LARGEST else 0
 
     def number(self, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
         """Take a finite number."""

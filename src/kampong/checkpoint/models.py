@@ -16,7 +16,7 @@ from kampong._runtime.locks import lock_of
 from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
 from kampong.checkpoint.errors import CheckpointError
-from kampong.checkpoint.file import IN_MEMORY, RESTORE, decode, encode, read, write
+from kampong.checkpoint.file import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
 
 if TYPE_CHECKING:
     import os
@@ -57,7 +57,8 @@ class Savable:
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.
 
-        No pickle: arrays and plain values under a digest, written whole or not at all. The parameters, what was learnt,
+        No pickle: arrays and plain values under a digest, written whole or not at all, after the checks that `load`
+        makes: what could not be loaded is not written, and an earlier file stays. The parameters, what was learnt,
         the feature names and the output container are saved; requests of metadata routing are not.
 
         Parameters
@@ -116,7 +117,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: Key = None) -> None:
         if isinstance(model, Savable):
             model._before_save()
         arrays, facts = pack(model)
-    write(path, arrays, facts, key=key)
+    write(path, arrays, facts, key=key, check=unpack_strictly)
 
 
 def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
@@ -140,7 +141,7 @@ def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
         if solve and isinstance(model, Savable):
             model._before_save()
         packed = pack(model)
-    return encode(*packed, key=key)
+    return encode(*packed, key=key, check=unpack_strictly)
 
 
 def from_bytes(data: bytes, *, key: Key = None) -> Any:
@@ -268,12 +269,26 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         The model.
     """
     try:
-        return _unpack(arrays, facts)
+        return unpack_strictly(arrays, facts)
     except CheckpointError as error:
         raise CheckpointError(f"{error} {advice(facts)}") from None
 
 
-def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+def unpack_strictly(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+    """Return the model as `unpack` does, with errors that give no advice.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        As for `unpack`.
+    facts : mapping of str to JSON
+        As for `unpack`.
+
+    Returns
+    -------
+    estimator
+        The model.
+    """
     known = facts.get("model")
     if not isinstance(known, dict) or not isinstance(facts.get("versions"), dict):
         raise CheckpointError("this checkpoint holds no model.")
@@ -320,6 +335,8 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
             raise
         except (ValueError, TypeError) as error:
             contents.refuse(str(error))
+        except MemoryError:
+            contents.refuse(f"it does not fit into memory. {TOO_LARGE}")
         learnt.finish()
     contents.finish()
 

@@ -301,8 +301,10 @@ def demo(
     home.mkdir(parents=True, exist_ok=True)
     digits, model, report = home / "digits.csv", home / "digits.kampong", home / "report.html"
     write_digits(digits)
-    model.unlink(missing_ok=True)
-    command = f"kampong learn {digits} --label digit --model {model} --out {home / 'predictions.csv'} --report {report}"
+    predictions = home / "predictions.csv"
+    for earlier in (model, predictions):
+        earlier.unlink(missing_ok=True)
+    command = f"kampong learn {digits} --label digit --model {model} --out {predictions} --report {report}"
     say(quiet, f"$ {command}{' --serve' if serve else ''}")
     arguments = [*command.split()[1:], *(["--serve"] if serve else []), *(["--quiet"] if quiet else [])]
     app(arguments, standalone_mode=False)

@@ -261,8 +261,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         seen = 0 if first else self.n_samples_seen_
         if first:
             self._encode(y if classes is None else np.asarray(classes))
-        self._refuse_new_classes(y)
-        codes, numbers_ = np.searchsorted(self.classes_, y), seen + np.arange(X.shape[0])
+        codes, numbers_ = self._known_codes(y), seen + np.arange(X.shape[0])
         sample = RowSample(X, codes, numbers_) if first else self._sample.joined(RowSample(X, codes, numbers_))
         start: Start = {}
         if not first:

@@ -441,10 +441,11 @@ class KernelSubspace(DiscriminantSubspace):
         return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
-        part = contents.part("basis")
+        part, sums = contents.part("basis"), contents.part("statistics")
         kind = FourierBasis if "n_fourier" in part else LandmarkBasis
+        rank = part.look("n_fourier" if kind is FourierBasis else "n_landmarks")
+        sums.expect("scatter", (rank * (rank + 1) // 2,))  # before a kernel matrix of that size is made
         basis = kind.from_state(part, self.n_features_in_)
-        sums = contents.part("statistics")
         kept = ClassReservoir.from_state(sums.part("kept"), basis.width) if "kept" in sums else None
         estimated = sums.flag("estimated") if "estimated" in sums else False
         plain = ClassScatter.from_state(sums, basis.rank)

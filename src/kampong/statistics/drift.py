@@ -145,6 +145,10 @@ class DriftingScatter(SampledScatter):
         elif "stepper" in contents:
             self.ladder = Stepper.from_state(contents.part("stepper"), self.n_features, len(self._index))
 
+    def _take_out(self, taken: Any) -> tuple[Float, Integer]:
+        self.ladder = None  # what steps with every row cannot step back
+        return super()._take_out(taken)
+
     def _move(self, places: Integer, n_features: int) -> None:
         super()._move(places, n_features)
         size = n_features * len(self._index)

@@ -252,9 +252,9 @@ class Ladder:
             rungs.means[place, codes] += part[:, None] * shift
             rungs.counts[place, codes] = both
         rungs.losses[:] = (rungs.losses + more.losses) / 2
-        awake = max(rungs.clock[IS_AWAKE], more.clock[IS_AWAKE])
+        awake, slept = np.maximum(rungs.clock, more.clock)[[IS_AWAKE, SLEPT]]
         rungs.clock[:] += more.clock
-        rungs.clock[[IS_AWAKE, CHOSEN]] = awake, np.argmin(rungs.losses[:-1])
+        rungs.clock[[IS_AWAKE, SLEPT, CHOSEN]] = awake, slept, np.argmin(rungs.losses[:-1])
         rungs.clock[[START, NEXT]] = rungs.clock[ROWS]  # a new cycle
         rungs.clock[[MISSED, BEST]] = 0.0, -1.0
         solve_all(rungs)

@@ -237,7 +237,7 @@ def _learn_columns(rungs: Rungs, x: Float, weight: float) -> None:
     for j in range(len(x)):
         step = x[j] - rungs.column_mean[j]
         rungs.column_mean[j] += step * weight / rungs.clock[WEIGHT]
-        rungs.column_squares[j] += weight * step * (x[j] - rungs.column_mean[j])
+        rungs.column_squares[j] += max(weight * step * (x[j] - rungs.column_mean[j]), 0.0)  # rounding may pass x
 
 
 @compiled

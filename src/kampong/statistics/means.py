@@ -456,7 +456,8 @@ class ClassMeans:
         if None not in (self.multilabel, other.multilabel) and self.multilabel != other.multilabel:
             raise ValueError("cannot merge statistics of single labels with statistics of indicator matrices.")
         if self._index.labels and other._index.labels:
-            check_labels(self._index, np.array(other._index.labels), len(other._index))
+            labels = np.array(other._index.labels, dtype=other._index.dtype)
+            check_labels(self._index, labels, len(labels))
 
     def _read_labels(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
         n_rows = len(weights)
@@ -541,7 +542,8 @@ class ClassMeans:
         if self.multilabel:
             row = part_mean(self._row_weight, self._row_mean, taken._row_weight, taken._row_mean)
             self._row_weight, self._row_mean = row
-            self.n_samples = max(self.n_samples - taken.n_samples, 1) if row[0] > 0 else 0
+            least = max(1, int(self._numbers.max(initial=0)))  # a weight of 2 may leave in two rows
+            self.n_samples = max(self.n_samples - taken.n_samples, least) if row[0] > 0 else 0
             return left.joined, np.zeros(0, dtype=np.int64)  # the columns of an indicator matrix stay
         self.n_samples = int(self._numbers[: len(self._index)].sum())
         return left.joined, codes[left.gone]

@@ -70,7 +70,7 @@ class ClassScatter(ClassMeans):
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only the lower triangle is current
-        self._peak_diagonal: Float = np.zeros(self.n_features)  # the largest that rows have left
+        self._peak_diagonal: Float = np.zeros(self.n_features)  # the largest before something was subtracted
 
     def within_scatter(self) -> Float:
         """Return S_w, (d, d), symmetric."""
@@ -136,6 +136,25 @@ class ClassScatter(ClassMeans):
         _pack(self._scatter, packed)
         return {**super().to_state(), "scatter": packed, "peak_diagonal": self._peak_diagonal.copy()}
 
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the statistics that `to_state` wrote, each value checked against the others.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width that the statistics must have.
+
+        Returns
+        -------
+        ClassScatter
+            The statistics.
+        """
+        contents.expect("scatter", (n_features * (n_features + 1) // 2,))
+        return super().from_state(contents, n_features)
+
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
         packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
@@ -160,8 +179,12 @@ class ClassScatter(ClassMeans):
 
     def _take_out(self, taken: Any) -> tuple[Float, Integer]:
         joined, gone = super()._take_out(taken)
-        self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
+        self._peak_diagonal = np.maximum(
+            np.maximum(self._peak_diagonal, self._scatter.diagonal()), taken._peak_diagonal
+        )
         part_scatter(self._scatter, taken._scatter, joined, self._peak_diagonal)
+        if not self._scatter.diagonal().any():  # the squares of the classes are its trace, so rounding too
+            self._squares[:] = 0.0
         return joined, gone
 
     def _move(self, places: Integer, n_features: int) -> None:
@@ -194,8 +217,10 @@ class ClassScatter(ClassMeans):
         threads = 4 if matrix.nnz > 2**16 else 1
         arguments = (matrix.indptr, matrix.indices, matrix.data, members.rows, members.weights, self._scatter)
         run(_add_pairs, [(*arguments, part, threads) for part in range(threads)])
+        self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
         offset = np.sqrt(batch.counts)[:, None] * (batch.means - shift)
         self._scatter -= offset.T @ offset
+        _clear_negative(self._scatter)
 
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
         d, n = self.n_features, len(members.rows)
@@ -213,6 +238,13 @@ class ClassScatter(ClassMeans):
             run(add, [(place, start, stop) for place, (start, stop) in enumerate(parts)])
         for squares in found:
             self._scatter += squares
+
+
+def _clear_negative(scatter: Float) -> None:
+    """Clear the columns of a lower triangle that rounding left with a negative diagonal: nothing of them is known."""
+    for j in np.flatnonzero(scatter.diagonal() < 0):
+        scatter[j, : j + 1] = 0.0
+        scatter[j:, j] = 0.0
 
 
 def _least_eigenvalue(scatter: Float, rounding: float) -> float | None:

@@ -334,7 +334,7 @@ def _read_dense(steps: Steps, x: Float, share: float, weight: float, row: Float,
     for j in range(len(x)):
         step = x[j] - mean[j]
         mean[j] += share * step
-        squares[j] += weight * step * (x[j] - mean[j])
+        squares[j] += max(weight * step * (x[j] - mean[j]), 0.0)  # rounding may carry the mean past x
         variance = squares[j] / total
         if variance > FLAT * mean[j] * mean[j]:
             row[count], places[count] = (x[j] - mean[j]) / np.sqrt(variance), j

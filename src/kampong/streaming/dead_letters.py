@@ -25,10 +25,20 @@ class Journal:
         The file; "-" is stdout, which cannot be cut back; "" writes nothing.
     committed : int or None
         Its length at the last checkpoint; None for a new run.
+    follow : bool
+        Whether a symbolic link is followed: yes for a path that the user gave, no for one that was derived.
     """
 
-    def __init__(self, path: str, committed: int | None = None) -> None:
+    def __init__(self, path: str, committed: int | None = None, *, follow: bool = True) -> None:
         self.path = path
+        self._flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        if not follow:
+            self._flags |= getattr(os, "O_NOFOLLOW", 0)
+            if path and Path(path).is_symlink():
+                raise OutputError(
+                    f"{path}: this is a symbolic link that you did not name, so it is not followed. Remove it, or name "
+                    "a file with --dead-letters."
+                )
         self.length = committed or 0
         self._file: IO[bytes] | None = None
         # Neither stdout nor a device or named pipe has a length that could be cut back.
@@ -43,7 +53,8 @@ class Journal:
             )
         if size > self.length:
             try:
-                os.truncate(path, self.length)
+                with self._append() as file:
+                    file.truncate(self.length)
             except OSError as error:
                 raise OutputError(f"{path}: {error.strerror}. Choose another place for it.") from None
 
@@ -84,9 +95,12 @@ class Journal:
         if self.path == "-":
             return sys.stdout.buffer
         try:
-            return Path(self.path).open("ab")
+            return self._append()
         except OSError as error:
             raise OutputError(f"{self.path}: {error.strerror}. Choose another place for it.") from None
+
+    def _append(self) -> IO[bytes]:
+        return os.fdopen(os.open(self.path, self._flags, 0o666), "ab")
 
 
 class DeadLetters(Journal):

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong.checkpoint import write
 from kampong.checkpoint.replacing import write_bytes
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import ColumnError, OutputError, RecordError, SourceError, StreamError
 from kampong.streaming.prediction import is_fitted
-from kampong.streaming.state import read_model, with_stream
+from kampong.streaming.state import read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
         state.course.predictor = state.course.challenger = None  # they still know the rows
-    write(model_file, *with_stream(model, state), key=key)
+    write_model(model_file, *with_stream(model, state), key=key)
     return receipt, True
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import pack, write
+from kampong.checkpoint import pack
+from kampong.checkpoint.replacing import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.prediction import is_fitted
-from kampong.streaming.state import Counters, StreamState, read_model, with_stream
+from kampong.streaming.state import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 from kampong.subspace.criteria import CriterionWarning
 
@@ -179,7 +180,7 @@ def merge_files(models: Sequence[str], out: str, *, key: Key = None) -> Any:
     check_targets({"one of the models": models, **key_file(key)}, {"--out": out})
     loaded = [read_model(name, key=key) for name in models]
     merged, state = merge_states([(model, state) for model, state, _ in loaded], models)
-    write(out, *(pack(merged) if state is None else with_stream(merged, state)), key=key)
+    write_model(out, *(pack(merged) if state is None else with_stream(merged, state)), key=key)
     return merged
 
 
@@ -246,4 +247,4 @@ def write_digits(path: Path) -> None:
     lines = [",".join([*names, "digit"])]
     for image, digit in zip(images.astype(int).tolist(), digits.tolist(), strict=True):
         lines.append(",".join(map(str, [*image, digit])))
-    path.write_text("\n".join(lines) + "\n")
+    write_bytes(path, ("\n".join(lines) + "\n").encode())

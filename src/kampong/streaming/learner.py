@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._runtime.compute import one_blas_thread
-from kampong.checkpoint import held, pack, write
+from kampong.checkpoint import held, pack
 from kampong.checkpoint.signing import key_bytes
 from kampong.streaming.arrow import pa
 from kampong.streaming.challenger import Challenger, challenge, next_after
@@ -41,7 +41,7 @@ from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
-from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
+from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
@@ -305,7 +305,8 @@ class _Learner:
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
         self.out = Output(self.out_path, columns, self.lengths.get("out"))
-        self.dead = DeadLetters(dead_letters, self.lengths.get("dead_letters"))
+        named = dead_letters != f"{self.model_file}.dead.jsonl"
+        self.dead = DeadLetters(dead_letters, self.lengths.get("dead_letters"), follow=named)
 
     def take(self, batch: Batch) -> None:
         """Score a batch, learn it, and write what is to be written."""
@@ -518,7 +519,7 @@ class _Learner:
         """Save the run: outputs first, then the model file that says how long they are."""
         self.lengths = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
         if self.model_file:
-            write(self.model_file, *self._to_state(), key=self.key)
+            write_model(self.model_file, *self._to_state(), key=self.key)
 
     def finish(self, stop: threading.Event | None) -> None:
         """Save, and say whether the source was read to its end."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import CheckpointError, Contents, pack, read
+from kampong.checkpoint import CheckpointError, Contents, pack, read, write
 from kampong.checkpoint.contents import flatten, to_lines
-from kampong.checkpoint.file import decode
-from kampong.checkpoint.models import CLASSES, advice, unpack
+from kampong.checkpoint.file import TOO_LARGE, decode, encode
+from kampong.checkpoint.models import CLASSES, advice, unpack, unpack_strictly
 from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
 from kampong.streaming.expert import Expert
@@ -300,6 +300,33 @@ def with_stream(model: Any, state: StreamState) -> tuple[dict[str, np.ndarray], 
     return arrays | {PREFIX + name: array for name, array in more.items()}, facts
 
 
+def write_model(path: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None) -> None:
+    """Write what `with_stream` or `pack` has returned, if a later run can read it; otherwise an earlier file stays.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    arrays : mapping of str to array
+        Those of the model and of its stream.
+    facts : mapping of str to JSON
+        The same, as plain values.
+    key : bytes, str or path, optional
+        The key that signs the file, or the file that holds it.
+    """
+    write(path, arrays, facts, key=key, check=_check)
+
+
+def model_bytes(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return the bytes that `write_model` would write."""
+    return encode(arrays, facts, check=_check)
+
+
+def _check(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+    """Read a model and the state of its stream as `read_model` does."""
+    _stream_of(arrays, facts, unpack_strictly(arrays, facts))
+
+
 def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, dict[str, Any]]:
     """Return the model of a file, the state of its stream where a stream left it, and the facts of the file.
 
@@ -346,6 +373,8 @@ def _model_of(
         return model, _stream_of(arrays, facts, model), facts
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error} {advice(facts)}") from None
+    except MemoryError:
+        raise CheckpointError(f"{path}: the state of the stream does not fit into memory. {TOO_LARGE}") from None
 
 
 def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model: Any) -> StreamState | None:

@@ -469,12 +469,12 @@ def ridge_rule(statistics: ClassMeans) -> float:
     others, as where a stream forgets the rows that a column varied in, says nothing of them.
     """
     spread = statistics.within_trace
-    if spread == 0:  # every class is a single point: any ridge gives the same directions
-        spread = float((statistics.between_factor() ** 2).sum())
-    elif isinstance(statistics, ClassScatter):
+    if isinstance(statistics, ClassScatter):
         variances = statistics.within_variances()
         live = variances[variances > FADED * variances.max()]
-        spread = statistics.n_features * float(np.percentile(live, 25))
+        spread = statistics.n_features * float(np.percentile(live, 25)) if len(live) else 0.0
+    if spread == 0:  # every class is a single point: any ridge gives the same directions
+        spread = float((statistics.between_factor() ** 2).sum())
     return spread / statistics.total
 
 

@@ -99,8 +99,7 @@ class OverClassifier(MarginClassifier):
             if len(self.classes_) < 2:
                 self._encode(y)
             self.n_samples_seen_ = 0
-        self._refuse_new_classes(y)
-        codes, numbers = np.searchsorted(self.classes_, y), self.n_samples_seen_ + np.arange(X.shape[0])
+        codes, numbers = self._known_codes(y), self.n_samples_seen_ + np.arange(X.shape[0])
         start = None
         if not first:
             n_new = X.shape[0]
