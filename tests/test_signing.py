@@ -217,7 +217,7 @@ def test_the_key_may_come_from_the_environment(learnt, capfd, monkeypatch):
 
 def test_a_signed_run_is_resumed_with_its_key(learnt, capfd):
     command = ("learn", "a.csv", "--label", "kind", "--half-life", "none", "--model", "m")
-    assert "already finished" in call(capfd, *command, "--key", "ours").err
+    assert "has learnt this already" in call(capfd, *command, "--key", "ours", expect=6).err
 
 
 @pytest.mark.parametrize("target", ["--out", "--model", "--dead-letters", "--report"])

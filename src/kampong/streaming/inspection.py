@@ -68,6 +68,18 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
             found["stream"]["merged"] = list(state.merged)
         else:
             found["stream"] |= {"source": state.course.source, "place": state.course.place}
+            learnt = state.course.learnt
+            found["stream"]["learnt"] = [
+                {
+                    "name": one.name,
+                    "bytes": one.bytes.size,
+                    "digest": one.bytes.digest,
+                    "rows": one.rows,
+                    "dead": one.dead,
+                }
+                for one in learnt.sources
+            ]
+            found["stream"]["learnt_in_all"] = learnt.count
     return found
 
 
@@ -119,7 +131,7 @@ def show(facts: dict[str, Any]) -> None:
     stream = facts.get("stream", {})
     if stream:
         counters = stream["counters"]
-        table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else stream["source"])
+        table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else _sources(stream))
         table.add_row("state", "finished" if stream["finished"] else "can go on")
         table.add_row("records", f"{counters['records']:,}, {counters['dead']:,} of them dead letters")
         if counters["scored"]:
@@ -134,6 +146,14 @@ def show(facts: dict[str, Any]) -> None:
         console.print(
             _series("direction", "eigenvalue", {i + 1: value for i, value in enumerate(facts["eigenvalues"])})
         )
+
+
+def _sources(stream: dict[str, Any]) -> str:
+    """Return what was learnt, the latest sources last."""
+    named = [f"{one['name']} ({one['rows']:,} rows)" for one in stream["learnt"][-SHOWN:]]
+    if stream["learnt_in_all"] > len(named):
+        named.insert(0, f"… {stream['learnt_in_all'] - len(named):,} more")
+    return ", ".join(named if stream["finished"] else [*named, f"{stream['source']} (not yet at its end)"])
 
 
 def _words(directions: list[list[str]]) -> Any:

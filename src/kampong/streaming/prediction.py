@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import Savable
 from kampong.statistics.drift import DriftingScatter
+from kampong.streaming.errors import StreamError
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -119,6 +120,16 @@ def known_classes(model: Any) -> list[Any] | None:
         return []
     except AttributeError:
         return None
+
+
+def check_classes(model: Any, model_file: str) -> None:
+    """Refuse a model that knows fewer than two classes, before anything is written."""
+    classes = known_classes(model)
+    if classes is not None and len(classes) < 2:
+        said = f"only the class {classes[0]!r}" if classes else "no class"
+        raise StreamError(
+            f"{model_file}: this model knows {said}, and needs two to tell apart. Learn records of another class."
+        )
 
 
 def classes_present(model: Any) -> set[Any]:
