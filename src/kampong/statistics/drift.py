@@ -58,6 +58,11 @@ class DriftingScatter(SampledScatter):
         """The half-life that predicts best of late; infinite where forgetting does not help."""
         return np.inf if self.ladder is None else self.ladder.half_life
 
+    @property
+    def fades(self) -> bool:
+        """Tell whether rows have lost weight here: those of a ladder have, and steps cannot be taken back."""
+        return self.faded or self.ladder is not None
+
     def give(self, classes: np.ndarray, probabilities: Float) -> None:
         """Tell the ladder what a predictor of all rows says of the next rows."""
         if self.ladder is None:
@@ -73,6 +78,11 @@ class DriftingScatter(SampledScatter):
         codes = np.array([self._index._codes[label] for label in classes.tolist()])
         self.ladder.told = codes[np.searchsorted(classes, labels)]
         return True
+
+    def hush(self) -> None:
+        """Forget what a predictor of all rows said of rows that did not come."""
+        if self.ladder is not None:
+            self.ladder.given = self.ladder.told = None
 
     def said(self) -> np.ndarray | None:
         """Return what was predicted of each of the last rows before it was learnt; None where nothing could be said."""
