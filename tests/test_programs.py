@@ -1,5 +1,6 @@
 """Random programs: rows learnt, merged, taken out, saved and read again end as one fit of the rows that remain."""
 
+import contextlib
 import copy
 import pickle
 import warnings
@@ -230,14 +231,16 @@ class Program:
             np.testing.assert_allclose(found, wanted, atol=1e-9 * max(np.abs(wanted).max(), 1.0))
 
     def compare_directions(self, expected):
-        """Compare the spans of directions, where the criterion tells them apart from those left out."""
+        """Compare the directions that the criterion tells apart from all others, those left out included."""
         values = expected.eigenvalues_
-        apart = len(values) < 2 or np.abs(np.diff(values)).min() > 1e-3 * np.abs(values).max()
-        if not apart:
-            return
-        asked = np.vstack([np.eye(D), np.zeros((1, D))])
-        found, wanted = self.model.transform(asked), expected.transform(asked)
-        np.testing.assert_allclose(np.abs(found - found[-1]), np.abs(wanted - wanted[-1]), atol=1e-6)
+        with contextlib.suppress(ValueError):  # where there is a further direction
+            values = copy.deepcopy(expected).set_params(n_components=len(values) + 1).eigenvalues_
+        gaps = np.abs(np.diff(values)) > 1e-3 * np.abs(values).max()
+        sure = np.concatenate([[True], gaps]) & np.concatenate([gaps, [True]])
+        asked, both = np.vstack([np.eye(D), np.zeros((1, D))]), (self.model, expected)
+        found, wanted = (np.abs(points - points[-1]) for points in (model.transform(asked) for model in both))
+        sure = sure[: found.shape[1]]
+        np.testing.assert_allclose(found[:, sure], wanted[:, sure], atol=1e-6)
 
 
 def attempt(seed, folder):
