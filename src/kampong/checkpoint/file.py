@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kampong.checkpoint.signing import Digest, Key
 
 MAGIC = b"\x89KAMPONG"
-FORMAT = 1
+FORMAT = 2
 FRAME = struct.Struct("<8sIIQQ32s")
 START = 32
 """The bytes of the frame before the digest."""

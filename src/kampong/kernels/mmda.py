@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._runtime.callbacks import with_callbacks
 from kampong._runtime.compute import stack
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint import savable
 from kampong.data.rows import check_choice, check_number, validate_rows
 from kampong.kernels.margin_features import MarginFeatures
@@ -182,7 +183,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self.verbose = verbose
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any) -> Self:
         """Extract the features.
 
@@ -202,7 +203,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         return self
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Float:
         """Extract the features and return them for the same rows, which takes no further kernel values.
 
@@ -225,7 +226,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         X, values = self._fit(X, y)
         return values.astype(X.dtype, copy=False)
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from a batch and the rows stored so far, then forget all rows that no feature uses.
 

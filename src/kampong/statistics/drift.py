@@ -74,6 +74,11 @@ class DriftingScatter(SampledScatter):
         self.ladder.told = codes[np.searchsorted(classes, labels)]
         return True
 
+    def hush(self) -> None:
+        """Forget what a predictor of all rows said of rows that did not come."""
+        if self.ladder is not None:
+            self.ladder.given = self.ladder.told = None
+
     def said(self) -> np.ndarray | None:
         """Return what was predicted of each of the last rows before it was learnt; None where nothing could be said."""
         if self.ladder is None or not len(self.ladder.said) or self.ladder.said.min() < 0:

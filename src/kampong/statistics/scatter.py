@@ -10,8 +10,8 @@ from scipy import linalg
 
 from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
-from kampong.statistics.batch import shift_far_columns
-from kampong.statistics.means import MOST, ClassMeans
+from kampong.statistics.batch import MOST, shift_far_columns
+from kampong.statistics.means import ClassMeans
 from kampong.statistics.removal import part_scatter
 
 if TYPE_CHECKING:
@@ -189,9 +189,10 @@ class ClassScatter(ClassMeans):
 
     def _move(self, places: Integer, n_features: int) -> None:
         super()._move(places, n_features)
-        mirror(self._scatter)
         scatter, m = np.zeros((n_features, n_features)), len(places)
-        scatter[np.ix_(places, places)] = self._scatter[:m, :m]
+        moved = self._scatter[:m, :m].copy()
+        mirror(moved)
+        scatter[np.ix_(places, places)] = moved
         self._scatter = scatter
         peak = np.zeros(n_features)
         peak[places] = self._peak_diagonal[:m]

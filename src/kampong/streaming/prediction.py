@@ -208,7 +208,9 @@ def settle(model: Any, predictor: Predictor | None, rows: int) -> None:
     """
     if predictor is not None and hasattr(model, "freeze") and Schedule.of(model).is_settled(rows):
         try:
-            model._predictor = model.freeze(keep=predictor)
+            found = model.freeze(keep=predictor)
+            if found is not None:
+                model._remember(found)
         except ValueError:  # what cannot be solved says so when it is read
             return
     elif isinstance(model, Savable):

@@ -276,13 +276,14 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         """
         statistics = self._statistics
         assert isinstance(statistics, DriftingScatter)
-        if predictor is not None and labels is not None and statistics.tell(predictor.classes, labels):
-            self.partial_fit(X, y)
-            return labels
-        if predictor is not None:
+        told = predictor is not None and labels is not None and statistics.tell(predictor.classes, labels)
+        if predictor is not None and not told:
             statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
-        self.partial_fit(X, y)
-        return statistics.said()
+        try:
+            self.partial_fit(X, y)
+        finally:
+            statistics.hush()  # what was said of rows that are refused is not said of others
+        return labels if told else statistics.said()
 
     def _freeze_all(self, keep: Predictor | None, *, brief: bool = False) -> Predictor | None:
         """Return the predictor of all rows, whatever half-life is the best of late; see `freeze` and `Recipe.brief`."""

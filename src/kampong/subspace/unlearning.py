@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint.contents import digest_of
 from kampong.data.rows import check_weights, validate_batch
 from kampong.statistics.drift import DriftingScatter
@@ -48,7 +49,7 @@ class Unlearning:
     half_life: Any
     _statistics: ClassMeans
 
-    @one_at_a_time
+    @whole
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
         """Take rows out again: the model becomes the one that never saw them.
 
@@ -76,7 +77,7 @@ class Unlearning:
         rows, weight = int(np.count_nonzero(weights)), float(weights.sum())
         return self._take_out(name, lambda: self._statistics.unlearn(X, y, weights), rows, weight)
 
-    @one_at_a_time
+    @whole
     def unlearn_class(self, label: Any) -> Receipt:
         """Take all rows of a class out again, without having them at hand.
 
@@ -131,8 +132,9 @@ class Unlearning:
                 f"{name}: this model was fitted with the rows at hand (solver='resolvent') and did not keep its "
                 "statistics. Fit again without the rows, or learn with partial_fit."
             )
-        if self.decay != 1.0 or self.half_life not in (None, "auto"):
-            aged = f"decay={self.decay!r}" if self.half_life is None else f"half_life={self.half_life!r}"
+        if self._statistics.fades:
+            aged = f"half_life={self.half_life!r}" if self.half_life is not None else f"decay={self.decay!r}"
+            aged = "the decay or half_life that they were learnt with" if aged == "decay=1.0" else aged
             raise ValueError(
                 f"{name}: with {aged} rows lose weight as others come, and how much of these is left is not known. "
                 "They fade by themselves; to take rows out exactly, learn without decay and half_life."

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import WholeParameters
 from kampong.checkpoint import Savable
 from kampong.data.labels import codes_among, labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kampong.kernels.margin.remote import Holder
 
 
-class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, BaseEstimator):
+class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, WholeParameters, BaseEstimator):
     """Base of the margin classifiers. Two classes are one problem; more are one problem a class, against the rest.
 
     The problems share all kernel values.
