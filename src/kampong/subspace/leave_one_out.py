@@ -8,7 +8,7 @@ n that of its class k and W that of all rows, u = x − m_k and h = uᵀAu (all 
     (A without the row) = c⁻¹ (A + α A u uᵀ A / (1 − αh)),    α = w n / ((n − w) W),    c = W / (W − w)  …  (1)
 
 where the ridge counts as a sum over rows, so it grows by 1/c as S_w does; and the mean of its class moves by
-−w/(n − w)·u. A row of weight 2 is the row twice: one of both leaves.
+−w/(n − w)·u. Weights are in units of a typical row (`ClassMeans.in_rows`): of a heavier one, the weight of one leaves.
 
 The curve of errors over the ridge is taken at fixed nodes, and its minimum is that of a spline: a smooth function of
 the data. Heads are compared by the same smooth errors.
