@@ -168,8 +168,9 @@ def test_a_weight_is_a_number_of_rows_in_the_kernel_width_too():
     X, y = wine()
     weights = np.random.default_rng(0).integers(0, 3, len(X))
     for gamma in ("mean", "scale"):
-        weighted = KernelFisherDiscriminant(gamma=gamma).fit(X, y, sample_weight=weights)
-        repeated = KernelFisherDiscriminant(gamma=gamma).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        model = KernelFisherDiscriminant(gamma=gamma, ridge=1e-3)
+        weighted = clone(model).fit(X, y, sample_weight=weights)
+        repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
         assert weighted.gamma_ == pytest.approx(repeated.gamma_, rel=1e-12)
         np.testing.assert_allclose(weighted.transform(X), repeated.transform(X), atol=1e-6)
     sparse_rows = KernelFisherDiscriminant().fit(sparse.csr_array(X), y, sample_weight=weights)

@@ -89,14 +89,13 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Parameters
         ----------
         x : dict
-            Its features; a feature that is missing is 0.
+            Its features; a feature that is missing is 0. NaN and infinity are refused.
         y : label
-            Its class.
+            Its class; None and NaN are refused.
         w : float
-            Its weight: 2 is the row twice, 0 the row absent.
+            How much it counts beside other rows, whatever the scale; 0 leaves it out.
         """
-        if y is None:
-            raise TypeError("StreamingSubspace.learn_one: there is no label. It learns from labelled rows: give y.")
+        _check_label("learn_one", y)
         weight = float(check_weights(w, 1)[0])
         check_finite(np.array([[_number(name, value) for name, value in x.items()]]), "StreamingSubspace")
         if weight == 0:
@@ -120,8 +119,11 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             raise ValueError(f"StreamingSubspace.learn_many: y has {len(y)} labels, but X has {len(X)} rows.")
         weights = check_weights(w, len(X))
         counted = weights > 0  # a row of weight 0 is absent, with its label
+        for place, label in enumerate(y):
+            if counted[place]:
+                _check_label("learn_many", label, f" in row {place}")
         X, labels = X[counted], [label for label, counts in zip(y, counted, strict=True) if counts]
-        check_finite(self._block(X, {name: place for place, name in enumerate(X.columns)}), "StreamingSubspace")
+        self._block(X, {name: place for place, name in enumerate(X.columns)})  # refuses what is no finite number
         if not len(X):
             return
         model, columns = self._with_columns(X.columns)
@@ -180,7 +182,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Parameters
         ----------
         x : dict
-            The features of a row; features that were never learnt are ignored.
+            The features of a row; features that were never learnt are ignored. NaN and infinity are refused.
         **kwargs : object
             Not used.
 
@@ -326,6 +328,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
                         f"StreamingSubspace: the feature {name!r} holds {X[name].dtype} values, and features are "
                         "numbers. Encode it first, for instance with river.preprocessing.OneHotEncoder."
                     ) from None
+        check_finite(rows, "StreamingSubspace")
         return rows
 
 
@@ -335,7 +338,17 @@ def _row(x: dict[Any, Any], columns: dict[Hashable, int]) -> Float:
         place = columns.get(name)
         if place is not None:
             row[0, place] = _number(name, value)
+    check_finite(row, "StreamingSubspace")
     return row
+
+
+def _check_label(method: str, label: Any, where: str = "") -> None:
+    """Refuse a label that says nothing: each NaN differs from all others, so each would be a class of its own."""
+    if label is None or label is pd.NA or label != label:
+        raise TypeError(
+            f"StreamingSubspace.{method}: there is no label{where}, y is {label!r}. It learns from labelled rows: "
+            "give y, or leave the row out."
+        )
 
 
 def _number(name: Any, value: Any) -> float:

@@ -34,8 +34,8 @@ LARGEST_ENTRY = 1e155
 LEAST_MAGNITUDE = 1e-145
 """Where all rows are smaller, their squares lose digits or vanish."""
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-300, 1e290
-"""Positive weights outside are refused: their shares and sums vanish or overflow."""
+LEAST_WEIGHT, MOST_WEIGHT = 1e-145, 1e145
+"""Positive weights outside are refused: sums of their squares vanish or overflow."""
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> Float:

@@ -105,8 +105,10 @@ class DriftingScatter(SampledScatter):
         total = counts[seen].sum()
         statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
         statistics._peak_diagonal = statistics._scatter.diagonal().copy()
+        unit = self.ladder.weight_unit
+        statistics._seconds[held] = unit * counts[seen]
         statistics.n_samples = self.n_samples
-        return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
+        return RecentRows(statistics, units, unit * ridge_rows(self.n_features) / float(total))
 
     def stepping(self) -> tuple[Float, Float] | None:
         """Return weights, (K, d), and offsets, (K,), in the order of the classes, of what steps with every row.

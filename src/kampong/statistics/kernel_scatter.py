@@ -226,8 +226,15 @@ class KernelScatter(ClassScatter):
         result = type(self)(basis).declare(np.array(labels, dtype=self._index.dtype))
         result.update(sample.rows, self.kept.classes[sample.members.codes], sample.members.weights)
         result.n_samples, result._numbers[:n] = self.n_samples, self._numbers[:n]
+        result._seconds[:n] = self._seconds[:n]
         result.kept, result.estimated = self.kept._copy(), self.estimated or self.kept.full
         return result
+
+    def _scaled(self, factor: float) -> Self:
+        self._turn()  # it does not depend on the scale, and is kept
+        view = super()._scaled(factor)
+        view.kept = None if self.kept is None else self.kept._scaled(factor)
+        return view
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""

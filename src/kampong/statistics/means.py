@@ -22,7 +22,7 @@ from kampong.data.labels import (
 )
 from kampong.data.rows import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
 from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
-from kampong.statistics.removal import HINT, NotLearntError, part, part_mean
+from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,6 +111,7 @@ class ClassMeans:
         self._counts: Float = np.zeros(0)
         self._means: Float = np.zeros((0, self.n_features))
         self._squares: Float = np.zeros(0)
+        self._seconds: Float = np.zeros(0)  # the sum of w² of each class
         self._numbers: Integer = np.zeros(0, dtype=np.int64)  # rows of each class, whatever their weight
         self._peaks: Float = np.zeros(0)  # the largest squares about the origin of each class that rows have left
         self._row_weight = 0.0
@@ -176,6 +177,26 @@ class ClassMeans:
         """Tell whether rows have lost weight here, so that none can be taken out at the weight it came with."""
         return self.faded
 
+    @property
+    def weight_unit(self) -> float:
+        """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
+        n = len(self._index)
+        total, seconds = self._counts[:n].sum(), self._seconds[:n].sum()
+        return float(seconds / total) if total > 0 and seconds > 0 else 1.0
+
+    @property
+    def effective_rows(self) -> float:
+        """Return how many rows of equal weight tell as much: (Σw)² / Σw² (Kish), whatever the scale of the weights.
+
+        With decay that is about three half-lives. Where a row has several labels, each counts.
+        """
+        return self.total / self.weight_unit
+
+    def in_rows(self) -> Self:
+        """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
+        unit = self.weight_unit
+        return self if unit == 1.0 else self._scaled(1.0 / unit)
+
     def between_factor(self) -> Float:
         """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
         counts, means = self.counts, self.means
@@ -211,7 +232,7 @@ class ClassMeans:
         y : array of shape (rows,) or indicator matrix of shape (rows, labels)
             One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
         sample_weight : array of shape (rows,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            A weight of 2 is the row twice in every mean and scatter, a weight of 0 the row absent.
         decay : float
             First multiply the weights of everything learnt before by this factor in [0, 1].
         classes : array of shape (classes,), optional
@@ -247,8 +268,9 @@ class ClassMeans:
         self.faded = self.faded or factor < 1
         self._counts *= factor
         self._squares *= factor
+        self._seconds *= factor * factor
         gone = self._counts < LEAST_WEIGHT  # its share would vanish in the sum of all
-        self._counts[gone] = self._squares[gone] = 0.0
+        self._counts[gone] = self._squares[gone] = self._seconds[gone] = 0.0
         self._row_weight *= factor
         return self
 
@@ -340,6 +362,7 @@ class ClassMeans:
             "counts": self._counts[:n].copy(),
             "means": self._means[:n].copy(),
             "squares": self._squares[:n].copy(),
+            "seconds": self._seconds[:n].copy(),
             "numbers": self._numbers[:n].copy(),
             "peaks": self._peaks[:n].copy(),
             "row_weight": np.array(self._row_weight),
@@ -443,6 +466,8 @@ class ClassMeans:
             self._spread(X, members, sums, self._absorb(sums, joins=self._joins))
         if row_mean is not None:
             self._absorb_row_mean(float(reading.weights.sum()), row_mean)
+        seconds = np.bincount(members.codes, weights=np.square(members.weights))  # summed as the counts are
+        self._seconds[: len(seconds)] += seconds
         np.add.at(self._numbers, members.codes, 1)
         self.n_samples += int(np.count_nonzero(reading.weights))
         self._keep(X, reading, before)
@@ -466,6 +491,7 @@ class ClassMeans:
             self._absorb_row_mean(other._row_weight, other._row_mean)
         self.multilabel = self.multilabel if self.multilabel is not None else other.multilabel
         self.faded = self.faded or other.faded
+        self._seconds[codes] += other._seconds[:n]
         self._numbers[codes] += other._numbers[:n]
         self._peaks[codes] += other._peaks[:n]
         self.n_samples += other.n_samples
@@ -485,6 +511,8 @@ class ClassMeans:
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0, high=MOST)
         self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
         self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0, high=MOST)
+        self._seconds = contents.array("seconds", np.float64, (n_classes,), low=0.0, high=MOST)
+        contents.require(not self._seconds[self._counts == 0].any(), "seconds are left of a class without weight")
         seen = int(np.count_nonzero(self._counts))
         contents.require(bool(self.multilabel) or seen <= self.n_samples, f"{seen} classes of {self.n_samples} rows")
         contents.require(seen == 0 or self.multilabel is not None, "there are rows without a form of their labels")
@@ -497,6 +525,13 @@ class ClassMeans:
         weighs = self.multilabel and self._row_weight > 0
         if len(self._row_mean) not in ((n_features,) if weighs else (0, n_features)):
             contents.refuse(f"row_mean has {len(self._row_mean)} entries for {n_features} features")
+
+    def _scaled(self, factor: float) -> Self:
+        """Return these statistics, for reading only, with all weights multiplied by a factor."""
+        view = copy.copy(self)
+        view._counts, view._squares = self._counts * factor, self._squares * factor
+        view._seconds, view._row_weight = self._seconds * factor * factor, self._row_weight * factor
+        return view
 
     def _copy(self) -> Self:
         return copy.deepcopy(self)
@@ -525,6 +560,7 @@ class ClassMeans:
             extra = max(needed, 2 * capacity if capacity else 0) - capacity
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
             self._squares = np.concatenate([self._squares, np.zeros(extra)])
+            self._seconds = np.concatenate([self._seconds, np.zeros(extra)])
             self._peaks = np.concatenate([self._peaks, np.zeros(extra)])
             self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
             self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
@@ -578,6 +614,9 @@ class ClassMeans:
         gone = taken._counts[seen], taken._means[seen], taken._squares[seen]
         left = part(labels, (counts, means, squares), gone, self._peaks[codes])
         self._counts[codes], self._means[codes], self._squares[codes] = left.counts, left.means, left.squares
+        seconds = self._seconds[codes]
+        rest = np.maximum(seconds - taken._seconds[seen], NOTHING * seconds)  # of a part of a row more is left
+        self._seconds[codes] = np.where(left.gone, 0.0, rest)
         # A weight of 2 is the row twice, so the numbers of rows may differ; none are left where no weight is.
         self._numbers[codes] = np.where(left.gone, 0, np.maximum(self._numbers[codes] - taken._numbers[seen], 1))
         if self.multilabel:
@@ -607,7 +646,7 @@ class ClassMeans:
     def _drop(self, gone: Integer) -> Integer:
         """Drop classes; return the new number of each class before, −1 for those dropped."""
         kept = np.setdiff1d(np.arange(len(self._index)), gone)
-        for name in ("_counts", "_means", "_squares", "_numbers", "_peaks"):
+        for name in ("_counts", "_means", "_squares", "_seconds", "_numbers", "_peaks"):
             setattr(self, name, getattr(self, name)[kept])
         return self._index.remove(gone)
 

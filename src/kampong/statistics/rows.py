@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -117,6 +117,14 @@ class ClassRows(ClassMeans):
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
         self._held.append((X, reading.members))
         self._weighs = reading.weights > 0
+
+    def _scaled(self, factor: float) -> Self:
+        view = super()._scaled(factor)
+        view._held = [
+            (X, Members(members.rows, members.codes, members.weights * factor, members.n_rows))
+            for X, members in self._held
+        ]
+        return view
 
     def without_rows(self) -> PastRows:
         """Return the class means without the rows, so that their memory can be freed."""

@@ -105,6 +105,11 @@ class ClassScatter(ClassMeans):
         view._squares = self._counts * (np.trace(view._scatter) / self.total)
         return view
 
+    def _scaled(self, factor: float) -> Self:
+        view = super()._scaled(factor)
+        view._scatter, view._peak_diagonal = self._scatter * factor, self._peak_diagonal * factor
+        return view
+
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
         super().decay(factor)

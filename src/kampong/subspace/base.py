@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import numbers
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -143,7 +142,9 @@ class DiscriminantSubspace(
             Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
             labels.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
         Returns
         -------
@@ -177,7 +178,9 @@ class DiscriminantSubspace(
         classes : array-like of shape (n_classes,), optional
             Classes that may come, so that `classes_` and the columns of `predict_proba` are complete from the start.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
         Returns
         -------
@@ -644,16 +647,15 @@ def _count_classes(y: Any) -> int:
 def _age(weights: Float, decay: float) -> tuple[Float, float]:
     """Return what each row of a batch weighs at its end, and what the batch leaves of the weight of earlier rows.
 
-    A row of weight w is w rows in a row: they age what came before by decay^w and each other from one to the next.
+    Each row ages what came before by one step, whatever its weight; one of weight 0 is absent.
     """
     if decay == 1.0:
         return weights, 1.0
-    total = np.cumsum(weights)
-    younger = (total[-1] if len(total) else 0.0) - total
-    own = np.expm1(weights * math.log(decay)) / (decay - 1.0)
-    aged = own * decay**younger
+    number = np.cumsum(weights > 0)
+    last = int(number[-1]) if len(number) else 0
+    aged = weights * decay ** (last - number)
     aged[aged < LEAST_WEIGHT] = 0.0
-    return aged, float(decay ** total[-1])
+    return aged, float(decay**last)
 
 
 def _parameters(model: Any) -> dict[str, Any]:

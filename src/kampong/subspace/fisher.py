@@ -53,8 +53,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
         it fits.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float or "auto", optional
         Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
         statistics of all rows and also those of half-lives 8, 32, 128 and 1024. A stream predicts each row by all of
