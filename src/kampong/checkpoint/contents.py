@@ -148,10 +148,14 @@ class Contents:
         The other values.
     owner : str
         Whose state it is, for the messages.
+    trial : bool
+        Whether what is read is only checked: then large arrays need not be unpacked.
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], owner: str) -> None:
-        self._arrays, self._facts, self.owner = dict(arrays), dict(facts), owner
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], owner: str, *, trial: bool = False
+    ) -> None:
+        self._arrays, self._facts, self.owner, self.trial = dict(arrays), dict(facts), owner, trial
 
     def __contains__(self, name: str) -> bool:
         """Tell whether there is a value, or a part, of this name."""
@@ -160,7 +164,7 @@ class Contents:
     def part(self, name: str) -> Contents:
         """Take a part out: the values whose names begin with its name."""
         start = f"{name}."
-        result = Contents({}, {}, f"{self.owner}, {name}")
+        result = Contents({}, {}, f"{self.owner}, {name}", trial=self.trial)
         for mine, theirs in ((self._arrays, result._arrays), (self._facts, result._facts)):
             for key in [key for key in mine if key.startswith(start)]:
                 theirs[key.removeprefix(start)] = mine.pop(key)

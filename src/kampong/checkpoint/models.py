@@ -117,7 +117,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: Key = None) -> None:
         if isinstance(model, Savable):
             model._before_save()
         arrays, facts = pack(model)
-    write(path, arrays, facts, key=key, check=unpack_strictly)
+    write(path, arrays, facts, key=key, check=try_unpack)
 
 
 def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
@@ -141,7 +141,7 @@ def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
         if solve and isinstance(model, Savable):
             model._before_save()
         packed = pack(model)
-    return encode(*packed, key=key, check=unpack_strictly)
+    return encode(*packed, key=key, check=try_unpack)
 
 
 def from_bytes(data: bytes, *, key: Key = None) -> Any:
@@ -269,13 +269,13 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         The model.
     """
     try:
-        return unpack_strictly(arrays, facts)
+        return _unpack(arrays, facts)
     except CheckpointError as error:
         raise CheckpointError(f"{error} {advice(facts)}") from None
 
 
-def unpack_strictly(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
-    """Return the model as `unpack` does, with errors that give no advice.
+def try_unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+    """Return a model that has passed every check of `unpack`, for comparisons only; what is large is not unpacked.
 
     Parameters
     ----------
@@ -287,8 +287,12 @@ def unpack_strictly(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) 
     Returns
     -------
     estimator
-        The model.
+        The model; it must not learn or predict.
     """
+    return _unpack(arrays, facts, trial=True)
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, trial: bool = False) -> Any:
     known = facts.get("model")
     if not isinstance(known, dict) or not isinstance(facts.get("versions"), dict):
         raise CheckpointError("this checkpoint holds no model.")
@@ -303,7 +307,7 @@ def unpack_strictly(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) 
     if not isinstance(known["state"], dict):
         raise CheckpointError(f"the state of {name} is {known['state']!r:.100}.")
     mine = {key.removeprefix(PREFIX): array for key, array in arrays.items() if key.startswith(PREFIX)}
-    contents = Contents(mine, known["state"], name)
+    contents = Contents(mine, known["state"], name, trial=trial)
     model = CLASSES[name](**_parameters(name, known["parameters"], contents.part(GIVEN[:-1])))
     if "output" in known:
         if known["output"] not in ("default", "pandas", "polars") or not hasattr(model, "set_output"):

@@ -163,14 +163,16 @@ class ClassScatter(ClassMeans):
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
         packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
-        _unpack(packed, self._scatter)
-        diagonal = self._scatter.diagonal()
+        diagonal = packed[np.cumsum(np.arange(1, self.n_features + 1)) - 1]
         if len(diagonal) and not 0 <= diagonal.min() <= diagonal.max() <= MOST:
             contents.refuse(f"scatter has diagonal entries from {diagonal.min()} to {diagonal.max()}")
         self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0, high=MOST)
         peaks = np.sqrt(np.maximum(self._peak_diagonal, diagonal))
-        if _passes_bound(self._scatter, np.sqrt(diagonal), peaks):
+        if _passes_bound(packed, np.sqrt(diagonal), peaks):
             contents.refuse("scatter has entries past the roots of its diagonal, so it is no sum of squares")
+        if contents.trial and self.n_features > SMALL:
+            return
+        _unpack(packed, self._scatter)
         if 0 < self.n_features <= SMALL:
             least = _least_eigenvalue(self._scatter, ROUNDING * float(peaks @ peaks))
             if least is not None:
@@ -352,10 +354,13 @@ def mirror(matrix: Float) -> None:
 
 
 @compiled
-def _passes_bound(scatter: Float, roots: Float, peaks: Float) -> bool:
-    """Tell whether an entry of the lower triangle is larger than a sum of squares can have, beyond rounding."""
-    for i in range(scatter.shape[0]):
+def _passes_bound(packed: Float, roots: Float, peaks: Float) -> bool:
+    """Tell whether an entry of a lower triangle is larger than a sum of squares can have, beyond rounding."""
+    start = 0
+    for i in range(len(roots)):
+        row, root, peak = packed[start : start + i], (1.0 + ROUNDING) * roots[i], ROUNDING * peaks[i]
         for j in range(i):
-            if not abs(scatter[i, j]) <= (1.0 + ROUNDING) * roots[i] * roots[j] + ROUNDING * peaks[i] * peaks[j]:
+            if not abs(row[j]) <= root * roots[j] + peak * peaks[j]:
                 return True
+        start += i + 1
     return False

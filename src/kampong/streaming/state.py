@@ -15,7 +15,7 @@ import numpy as np
 from kampong.checkpoint import CheckpointError, Contents, pack, read, write
 from kampong.checkpoint.contents import flatten, to_lines
 from kampong.checkpoint.file import TOO_LARGE, decode, encode
-from kampong.checkpoint.models import CLASSES, advice, unpack, unpack_strictly
+from kampong.checkpoint.models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
 from kampong.streaming.dead_letters import Written
@@ -342,7 +342,7 @@ def model_bytes(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> b
 
 def _check(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
     """Read a model and the state of its stream as `read_model` does."""
-    _stream_of(arrays, facts, unpack_strictly(arrays, facts))
+    _stream_of(arrays, facts, try_unpack(arrays, facts))
 
 
 def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, dict[str, Any]]:
