@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport, with_callbacks
 from kampong._runtime.locks import both_locked, lock_of, one_at_a_time
+from kampong._runtime.memory import refuse_large_scatter
 from kampong._runtime.whole import WholeParameters, whole
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
@@ -351,6 +352,9 @@ class DiscriminantSubspace(
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
             if isinstance(self.half_life, str):
                 kind = DriftingScatter
+        if issubclass(kind, ClassScatter):
+            # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
+            refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
         if issubclass(kind, ClassReservoir):
             self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
         else:
