@@ -401,7 +401,7 @@ def peers_on_spark(shrink: int) -> None:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        print("\npyspark is not installed: pip install 'kampong[spark]'")
+        print("\npyspark is not installed: pip install '.[spark]'")
         return
     data = load("usps")
     if shutil.which("java") is None or data is None:

@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant
 from kampong.adapters.federated import combine, contribution
 from kampong.datasets import sparse_text
@@ -208,7 +208,7 @@ def _clients(shrink: int) -> None:
         landmarks=m, placement="fourier", gamma=0.64, ridge=1e-4, head="cosine", n_components=None
     )
     shares = np.array_split(np.argsort(y, kind="stable"), 100 if shrink == 1 else 10)
-    letters = [contribution(agreed, X[s], y[s], number=i, min_class_weight=0) for i, s in enumerate(shares)]
+    letters = [contribution(agreed, X[s], y[s], number=i, min_class_rows=0) for i, s in enumerate(shares)]
     merged = combine(letters[i] for i in np.random.default_rng(0).permutation(len(letters)))
     whole = KernelFisherDiscriminant(**agreed.get_params()).partial_fit(X, y)
     mine, theirs = merged.decision_function(T), whole.decision_function(T)
@@ -253,7 +253,7 @@ def _unlearning(shrink: int) -> None:
 
 def _sets(shrink: int) -> Any:
     folder = data_folder()
-    if shrink > 1 or not (folder / "banking77_minilm.npz").exists():
+    if not present("banking77_minilm.npz", "mnist.npz", instead="digits and generated text", small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         yield "digits", (X[:1200], y[:1200], X[1200:], y[1200:]), 5
         text, labels = sparse_text(600, n_features=2000)
@@ -263,8 +263,12 @@ def _sets(shrink: int) -> Any:
     found = np.load(folder / "mnist.npz")
     X, T = (found[name].reshape(len(found[name]), -1).astype(np.float32) / 255 for name in ("X", "X_test"))
     yield "Split-MNIST, 20,000 rows", (X[:20000], found["y"][:20000].astype(int), T, found["y_test"].astype(int)), 5
-    if FASHION.is_dir():
+    if not FASHION.is_dir():
+        print(f"{FASHION} is not here: Fashion-MNIST is left out.")
+    else:
         yield "Split-Fashion-MNIST, 20,000 rows", _fashion(20000), 5
+    if not present("reuters21578_65_X.npz", "reuters21578_65_labels.npz"):
+        return
     counts, labels = sparse.load_npz(folder / "reuters21578_65_X.npz"), np.load(folder / "reuters21578_65_labels.npz")
     rows = TfidfTransformer(sublinear_tf=True).fit(counts[labels["train_idx"]]).transform(counts)
     y, inside, outside = labels["y"].astype(int), labels["train_idx"], labels["test_idx"]
@@ -273,7 +277,7 @@ def _sets(shrink: int) -> Any:
 
 def _embeddings(shrink: int) -> Any:
     path = data_folder() / "banking77_minilm.npz"
-    if shrink > 1 or not path.exists():
+    if not present(path.name, instead="digits", small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         return X[:1200], y[:1200], X[1200:], y[1200:]

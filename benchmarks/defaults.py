@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifierCV, SGDClass
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
 
-from benchmarks.measure import data_folder, medians
+from benchmarks.measure import data_folder, medians, present
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
 from kampong.datasets import sparse_text
 
@@ -70,7 +70,7 @@ def main(shrink: int = 1, sets: tuple[str, ...] = (*DENSE, *TEXT)) -> None:
     if unknown:
         sys.exit(f"no set named {', '.join(unknown)}; there are: {', '.join((*DENSE, *TEXT))}")
     warnings.simplefilter("ignore")
-    standing_in = shrink > 1 or not data_folder().exists()
+    standing_in = not present(*files_of(sets), instead="small stand-ins", small=shrink > 1)
     if standing_in or set(sets) & set(DENSE):
         heading = [
             "ours",
@@ -182,6 +182,12 @@ def _calibration(model: Any, T: Any, t: np.ndarray) -> tuple[float, float]:
     places = np.minimum(np.searchsorted(model.classes_, t), len(model.classes_) - 1)
     own = np.where(model.classes_[places] == t, chances[np.arange(len(t)), places], 0.0)  # a class may be new
     return float(sum(gaps)), float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+def files_of(sets: tuple[str, ...]) -> list[str]:
+    """Return the files of the data folder that sets need."""
+    text = {"reuters65": "reuters21578_65_X.npz", "r52": "reuters_r52.tsv.gz"}
+    return sorted({text.get(name, "arxiv_bow.npz") if name in TEXT else f"{name}.npz" for name in sets})
 
 
 def _dense(sets: tuple[str, ...], standing_in: bool) -> Iterator[tuple[str, Split]]:

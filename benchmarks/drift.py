@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant
 from kampong.datasets import sparse_text
 
@@ -57,7 +57,8 @@ def _prequential(X: Any, y: np.ndarray, batch: int, half_life: int | None) -> tu
 
 def _streams(shrink: int) -> Any:
     folder = data_folder()
-    if shrink > 1 or not (folder / "manifest.json").exists():
+    needed = (*(f"{name}.npz" for name in DENSE), "spam_stream_X.npz", "arxiv_bow.npz")
+    if not present(*needed, instead="generated text", small=shrink > 1):
         yield "generated", *sparse_text(200_000 // shrink, 500, n_classes=4, random_state=0), 200
         return
     for name in DENSE:

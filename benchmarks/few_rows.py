@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _sets(shrink: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, tuple[int,
         yield load.__name__.removeprefix("load_"), *load(return_X_y=True), sizes[:1] if shrink > 1 else sizes
     for name, sizes in STORED.items():
         path = data_folder() / f"{name}.npz"
-        if shrink > 1 or not path.exists():
+        if not present(path.name, small=shrink > 1):
             continue
         with np.load(path, allow_pickle=False) as arrays:
             yield name, arrays["X"].astype(np.float64), np.unique(arrays["y"], return_inverse=True)[1], sizes

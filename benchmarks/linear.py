@@ -8,7 +8,7 @@ from sklearn.decomposition import IncrementalPCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from benchmarks.measure import data_folder, exponent, medians, peak_memory, race
+from benchmarks.measure import data_folder, exponent, medians, peak_memory, present, race
 from kampong import FisherDiscriminant, InterClassScatter, MaximumMarginCriterion
 from kampong.datasets import sparse_text
 
@@ -25,14 +25,14 @@ def main(shrink: int = 1) -> None:
 
 def sparse_rows(shrink: int = 1) -> None:
     folder = data_folder()
-    if shrink == 1 and (folder / "arxiv_bow.npz").exists():
+    if present("arxiv_bow.npz", "arxiv_labels.npz", instead="generated text", small=shrink > 1):
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)
         with np.load(folder / "arxiv_labels.npz", allow_pickle=False) as labels:
             y = labels["y_group"]
         X, name = TfidfTransformer().fit_transform(X), "the arXiv text, tf-idf"
     else:
         X, y = sparse_text(400_000 // shrink, 41_000, 55, n_classes=10, random_state=0)
-        name = "generated text (set KAMPONG_DATA for the real one)"
+        name = "generated text"
     race(
         f"sparse: {name}, {X.shape[0]} × {X.shape[1]}, {X.nnz} non-zeros, {len(np.unique(y))} classes",
         {
@@ -68,7 +68,7 @@ def dense_rows(shrink: int = 1) -> None:
     X = rng.standard_normal((n, 256)) + rng.standard_normal((10, 256))[y]
     _dense(f"dense: Gaussian classes, {n} × 256, 10 classes", X, y)
     path = data_folder() / "mnist.npz"
-    if shrink == 1 and path.exists():
+    if present(path.name, small=shrink > 1):
         with np.load(path, allow_pickle=False) as arrays:
             _dense("dense: MNIST, 60000 × 784, 10 classes", arrays["X"].astype(np.float64), arrays["y"])
 

@@ -75,7 +75,7 @@ def run(path: str, n_readers: int | None) -> tuple[float, int, int]:
     """Return rows per second of one run, the states it showed, and those that readers got."""
     page, process, watch, got = None, None, None, 0
     if n_readers is not None:
-        page = LivePage()
+        page = LivePage(token=None)
         page.start()
 
         def watch(run: object) -> None:

@@ -19,6 +19,32 @@ def data_folder() -> Path:
     return Path(os.environ.get("KAMPONG_DATA", default))
 
 
+def present(*names: str, instead: str = "", small: bool = False) -> bool:
+    """Tell whether files of the data folder are there and wanted; print which are missing and what takes their place.
+
+    Parameters
+    ----------
+    *names : str
+        Names of files.
+    instead : str
+        What is used in their place; nothing if it is empty.
+    small : bool
+        Whether a small run was asked for, which needs none of them.
+
+    Returns
+    -------
+    bool
+        Whether to use them.
+    """
+    if small:
+        return False
+    missing = [name for name in names if not (data_folder() / name).exists()]
+    if missing:
+        rest = f"{instead} in place of it" if instead else "it is left out"
+        print(f"{', '.join(missing)} not found in {data_folder()} (set KAMPONG_DATA): {rest}.")
+    return not missing
+
+
 def medians(contenders: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Return the median seconds of each contender; they take turns, after one run of each that is not counted."""
     for run in contenders.values():

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant, KernelFisherDiscriminant
 
 LEFT_OUT, DRAWS = 20, 5
@@ -24,7 +24,7 @@ def main(shrink: int = 1) -> None:
     """Print a line for each estimator; where the real data are not at hand, digits with three classes left out."""
     warnings.simplefilter("ignore")
     path = data_folder() / "banking77_minilm.npz"
-    if shrink > 1 or not path.exists():
+    if not present(path.name, instead="digits", small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         X, y, T, t, left_out, draws = X[::2], y[::2], X[1::2], y[1::2], 3, 2
     else:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import ClassScatter, FisherDiscriminant
 
 GRID = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -43,10 +43,12 @@ def _sets(*, small: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     loaders = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer, "digits": load_digits}
     sets = {name: load(return_X_y=True) for name, load in loaders.items()}
     folder = data_folder()
-    if small or not (folder / "manifest.json").exists():
+    stored = ("ionosphere", "bupa_liver", "pima_diabetes", "satimage", "optdigits", "usps", "isolet")
+    needed = (*(f"{name}.npz" for name in stored), "reuters21578_65_X.npz")
+    if not present(*needed, instead="scikit-learn's four sets alone", small=small):
         return sets
     rng = np.random.default_rng(0)
-    for name in ("ionosphere", "bupa_liver", "pima_diabetes", "satimage", "optdigits", "usps", "isolet"):
+    for name in stored:
         with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
             chosen = rng.permutation(len(arrays["X"]))[:2500]
             sets[name] = arrays["X"][chosen].astype(np.float64), arrays["y"][chosen]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from river import datasets, evaluate, linear_model, metrics, multiclass, naive_bayes, preprocessing, tree
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant
 from kampong.adapters.river import StreamingSubspace
 
@@ -38,7 +38,7 @@ def streams(shrink: int) -> dict[str, Callable[[], Iterable[Any]]]:
         "ImageSegments": lambda: datasets.ImageSegments().take(2310 // shrink),
     }
     path = data_folder() / "electricity.npz"
-    if path.exists():
+    if present(path.name):
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["X"].astype(float), arrays["y"].tolist()
         rows = [(dict(enumerate(row)), label) for row, label in zip(X.tolist(), y, strict=True)]

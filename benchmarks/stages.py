@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.defaults import DENSE, LARGE, TEXT, _dense, _descent, _texts
-from benchmarks.measure import data_folder
+from benchmarks.defaults import DENSE, LARGE, TEXT, _dense, _descent, _texts, files_of
+from benchmarks.measure import present
 from kampong import FisherDiscriminant
 from kampong.subspace import choice, held_trial, leave_one_out, making, trials
 from kampong.subspace.base import DiscriminantSubspace
@@ -71,7 +71,7 @@ def main(shrink: int = 1, sets: tuple[str, ...] = (*DENSE, *TEXT)) -> None:
     if unknown:
         sys.exit(f"no set named {', '.join(unknown)}; there are: {', '.join((*DENSE, *TEXT))}")
     warnings.simplefilter("ignore")
-    standing_in = shrink > 1 or not data_folder().exists()
+    standing_in = not present(*files_of(sets), instead="small stand-ins", small=shrink > 1)
     if standing_in or set(sets) & set(DENSE):
         _heading(STAGES, ("given", "LDA", "LR"))
         for name, split in _dense(sets, standing_in):

@@ -29,7 +29,7 @@ from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong.datasets import waveform
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.options import estimator
@@ -190,7 +190,9 @@ def _sets(shrink: int) -> Iterator[tuple[str, Any, np.ndarray]]:
         return
     X, y = load_digits(return_X_y=True)
     yield "digits", X, y
-    if (folder / "manifest.json").exists():
+    named = (*SHUFFLED, *ORDERED, "usps", "spam_stream_X", "reuters21578_65_X")
+    needed = [f"{name}.npz" for name in named]
+    if present(*needed, instead="digits and river's own streams alone"):
         for name in (*SHUFFLED, *ORDERED):
             with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
                 X, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)

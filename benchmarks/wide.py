@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import f1_score
 from sklearn.svm import LinearSVC
 
-from benchmarks.measure import data_folder, resident
+from benchmarks.measure import data_folder, present, resident
 from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace, MaximumMarginCriterion
 from kampong.datasets import sparse_text
 
@@ -112,7 +112,7 @@ def _flat(shrink: int) -> None:
 
 def text_rows(shrink: int) -> tuple[Any, np.ndarray, np.ndarray, str]:
     folder = data_folder()
-    if shrink == 1 and (folder / "arxiv_bow.npz").exists():
+    if present("arxiv_bow.npz", "arxiv_labels.npz", instead="generated text", small=shrink > 1):
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)
         with np.load(folder / "arxiv_labels.npz", allow_pickle=False) as labels:
             return X, labels["y_group"], labels["y"], "the arXiv text"

@@ -75,7 +75,7 @@ def neighbour_errors(
     seeds: Iterable[int],
     k: int = 1,
 ) -> np.ndarray:
-    """Return the mean error of k-NN by dimension, over random halves; NaN where there are no so many directions."""
+    """Return the error of k-NN by random half and dimension; NaN where there are not so many directions."""
     dimensions = list(dimensions)
     errors: list[list[float]] = []
     for seed in seeds:
@@ -91,7 +91,7 @@ def neighbour_errors(
             except ValueError:
                 line.append(np.nan)
         errors.append(line)
-    return np.mean(errors, axis=0)
+    return np.array(errors)
 
 
 def pca(p: int) -> Any:

@@ -39,9 +39,11 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("river_stream", 100, "one row of 64 features"),
         ("cluster", 400, "graph of 10,000 files"),
         ("loading", 50, "the first predict of a loaded model"),
+        ("saving", 50, "check alone"),
         pytest.param("live_page", 50, "readers and a slow one", marks=pytest.mark.slow),
         ("defaults", 50, "text: micro"),
         ("stages", 50, "calibrated"),
+        ("first_page", 50, "| digits |"),
         ("few_rows", 50, "within 0.003"),
         ("novelty", 50, "KernelFisherDiscriminant"),
         ("gate", 100, "the pass alone"),
@@ -57,3 +59,30 @@ def test_other_benchmarks_run(monkeypatch, capsys, name, shrink, title):
     monkeypatch.syspath_prepend(str(ROOT))
     importlib.import_module(f"benchmarks.{name}").main(shrink=shrink)
     assert title in capsys.readouterr().out
+
+
+SUBSTITUTES = {
+    "continual": (lambda module: module._embeddings(1), "banking77_minilm.npz", "digits in place of it"),
+    "few_rows": (lambda module: list(module._sets(1)), "ionosphere.npz", "it is left out"),
+    "ridge": (lambda module: module._sets(small=False), "ionosphere.npz", "scikit-learn's four sets alone"),
+    "river_stream": (lambda module: module.streams(1), "electricity.npz", "it is left out"),
+}
+
+
+@pytest.mark.parametrize("name", SUBSTITUTES)
+def test_a_benchmark_without_its_data_says_what_takes_their_place(monkeypatch, capsys, tmp_path, name):
+    monkeypatch.setenv("KAMPONG_DATA", str(tmp_path))
+    ask, file, instead = SUBSTITUTES[name]
+    monkeypatch.syspath_prepend(str(ROOT))
+    ask(importlib.import_module(f"benchmarks.{name}"))
+    said = capsys.readouterr().out
+    assert f"not found in {tmp_path} (set KAMPONG_DATA): " in said
+    assert file in said
+    assert instead in said
+
+
+def test_no_benchmark_looks_for_data_silently():
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        text = path.read_text()
+        if path.name != "measure.py" and ".exists()" in text:
+            assert "is not here" in text or "KAMPONG_DATA" in text, path.name

@@ -66,14 +66,20 @@ def test_learn_tells_how_it_went(tmp_path, capfd):
     assert "500 rows, accuracy 0." in first.err
     assert f"dead letters in {tmp_path / 'm'}.dead.jsonl; finished." in first.err
     assert first.out == ""
-    again = call(capfd, *arguments)
-    assert "already finished, 500 rows; nothing to do." in again.err
-    assert call(capfd, *arguments, "--quiet").err == ""
-    facts = json.loads(call(capfd, *arguments, "--json").out)
-    assert (facts["rows"], facts["finished"], facts["resumed"]) == (500, True, True)
+    again = call(capfd, *arguments, expect=6)
+    said = f"{tmp_path / 'a.csv'}: {tmp_path / 'm'} has learnt this already (500 rows in all). Give other files"
+    assert said in again.err
     with (tmp_path / "a.csv").open("a") as file:
         file.write("1,2,3,4,a\n")
-    assert "--follow learns the rest" in call(capfd, *arguments).err
+    assert "501 rows (1 of them new)" in call(capfd, *arguments).err
+    with (tmp_path / "a.csv").open("a") as file:
+        file.write("1,2,3,4,b\n")
+    assert call(capfd, *arguments, "--quiet").err == ""
+    with (tmp_path / "a.csv").open("a") as file:
+        file.write("1,2,3,4,c\n")
+    facts = json.loads(call(capfd, *arguments, "--json").out)
+    assert (facts["rows"], facts["finished"], facts["resumed"]) == (503, True, True)
+    assert [one["rows"] for one in facts["sources"]] == [500, 1, 1, 1]
 
 
 def test_mistakes_are_answered(tmp_path, capfd):

@@ -281,6 +281,7 @@ except ModuleNotFoundError as error:
 def test_without_matplotlib_the_extra_is_named():
     found = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     wanted = (
-        'ConfusionDisplay needs matplotlib, which is not installed. Install the plot extra: pip install "kampong[plot]"'
+        "ConfusionDisplay needs matplotlib, which is not installed. Install the plot extra: "
+        'pip install ".[plot]" in the source folder of kampong, or pip install "WHEEL[plot]" with its wheel.'
     )
     assert found.stdout.strip() == wanted, found.stderr

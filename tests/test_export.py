@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
@@ -122,12 +123,53 @@ def test_sparse_text():
         model.to_sklearn(sparse=False).predict(X)
 
 
+def modules(step):
+    """Return where everything in a pipeline comes from."""
+    found = {type(step).__module__.partition(".")[0]}
+    inner = [
+        *getattr(step, "steps", ()),
+        *getattr(step, "transformer_list", ()),
+        *(getattr(step, "estimators", ()) or ()),
+    ]
+    parts = [part for _, part in inner if not isinstance(part, str)] + list(getattr(step, "estimators_", ()))
+    if hasattr(step, "func") and not isinstance(step.func, np.ufunc):
+        found.add(getattr(step.func, "__module__", type(step.func).__module__).partition(".")[0])
+    return found.union(*(modules(part) for part in parts))
+
+
+EXPORTED = [
+    *(kind(head=head) for kind in (FisherDiscriminant, MarginSubspace, InterClassScatter) for head in ["auto", *OURS]),
+    *(kind(head=head, landmarks=30) for kind in (KernelFisherDiscriminant, KernelMarginSubspace) for head in OURS),
+    KernelFisherDiscriminant(landmarks="fourier"),
+    KernelFisherDiscriminant(landmarks=30, kernel="polynomial"),
+]
+
+
+@pytest.mark.parametrize("fitted_on", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("model", EXPORTED, ids=str)
+def test_every_head_takes_dense_and_sparse_rows(model, fitted_on):
+    X, y = rows_of("wine")  # a column of 750 beside one of 0.3: the mean is far from zero
+    X = np.where(np.abs(X) < np.median(X, axis=0), 0.0, X)
+    if "ernel" in type(model).__name__:
+        X = X / np.abs(X).max(axis=0)
+    model = clone(model).fit(fitted_on(X), y)
+    plain = model.to_sklearn()
+    assert modules(plain) <= {"sklearn", "numpy", "scipy", "functools", "operator"}
+    within = 1e-10 if "ernel" in type(model).__name__ else 1e-11
+    for rows in (X, sparse.csr_array(X), sparse.csr_matrix(X), sparse.csr_array(X.astype(np.float32))):
+        again = rows.astype(np.float64) if rows.dtype == np.float32 else rows
+        assert plain.predict_proba(rows).shape == (len(X), 3)
+        same(model, plain, again, within)
+    np.testing.assert_allclose(plain.predict_proba(sparse.csr_array(X)), plain.predict_proba(X), rtol=0, atol=within)
+
+
 def test_rows_far_from_zero_keep_their_digits():
     X, y = rows_of("iris")
     far = X + 1e7
     model = FisherDiscriminant(ridge=0.1).fit(far, y)
     plain = model.to_sklearn()
-    assert plain.steps[0][0] == "centre"
+    assert [name for name, _ in plain.steps[:3]] == ["sparse", "dense", "centre"]
+    assert model.to_sklearn(sparse=False).steps[0][0] == "centre"
     same(model, plain, far)
     assert abs(model.to_sklearn(sparse=True).predict_proba(far) - model.predict_proba(far)).max() > 1e-12
 

@@ -45,14 +45,14 @@ def test_squares_that_vanish_are_refused(name, scale):
 
 
 def test_weights_have_limits():
-    for weights in ([1.0, 5e-324], [1e300, 1.0]):
-        with pytest.raises(ValueError, match=r"must lie in \[1e-300, 1e\+290\]"):
+    for weights in ([1.0, 1e-146], [1e146, 1.0]):
+        with pytest.raises(ValueError, match=r"must lie in \[1e-145, 1e\+145\]"):
             check_weights(weights, 2)
-    assert check_weights([0.0, 1e-300], 2).tolist() == [0.0, 1e-300]
+    assert check_weights([0.0, 1e-145], 2).tolist() == [0.0, 1e-145]
 
 
 @pytest.mark.parametrize("model", [FisherDiscriminant(), InterClassScatter(), MarginSubspace(epsilon=0.1)])
-@pytest.mark.parametrize("tiny", [1e-300, 1e-160, 1e-20])
+@pytest.mark.parametrize("tiny", [1e-145, 1e-80, 1e-20])
 def test_a_tiny_weight_is_nearly_a_row_absent(model, tiny):
     weights = np.where(np.arange(len(Y)) % 7 == 0, tiny, 1.0)
     found = clone(model).fit(X, Y, sample_weight=weights)

@@ -138,12 +138,30 @@ def test_what_cannot_be_taken_out_leaves_the_model_as_it_is(learnt, capfd, chang
     assert not (learnt / "receipt.json").exists()
 
 
+def test_a_model_of_the_defaults_gives_records_back_and_the_receipt_says_what_was_dropped(learnt, capfd):
+    table(learnt / "mixed.csv", np.random.default_rng(0).permutation(150).tolist())  # a sorted stream follows no drift
+    call(capfd, "learn", learnt / "mixed.csv", "--label", "species", "-m", learnt / "auto")
+    options = ("-m", learnt / "auto", "-r", learnt / "r.json", "--json")
+    receipt = Receipt.from_json(call(capfd, "unlearn", learnt / "some.csv", *options).out)
+    assert receipt.exact
+    assert "It has been dropped: the model is one of all rows that are left" in receipt.remarks[0]
+    table(learnt / "rest.csv", [*range(40), *range(60, 150)])
+    learn(capfd, learnt, "rest", "expected")
+    left, expected = kampong.load(learnt / "auto"), kampong.load(learnt / "expected")
+    np.testing.assert_allclose(left.class_means_, expected.class_means_, atol=1e-12)
+    np.testing.assert_allclose(left._statistics.within_scatter(), expected._statistics.within_scatter(), atol=1e-12)
+    assert receipt.after == left.state_digest()
+    table(learnt / "more.csv", range(40, 60))
+    call(capfd, "learn", learnt / "more.csv", "-m", learnt / "auto", "--again")  # it goes on
+    assert kampong.load(learnt / "auto").n_samples_seen_ == 150
+
+
 def test_models_that_cannot_forget_are_refused(learnt, capfd):
     some = learnt / "all.csv"
-    call(capfd, "learn", some, "--label", "species", "-m", learnt / "faded")
+    call(capfd, "learn", some, "--label", "species", "-m", learnt / "faded", "--half-life", "50")
     options = ("-r", learnt / "r.json")
     printed = call(capfd, "unlearn", learnt / "some.csv", "-m", learnt / "faded", *options, expect=3)
-    assert "learn with --half-life none" in printed.err
+    assert "learn with --half-life none or auto" in printed.err
     assert "nothing would be left of the model" in unlearn(capfd, learnt, name="all.csv", expect=3).err
     kampong.FisherDiscriminant().fit(*load_iris(return_X_y=True)).save(learnt / "plain")
     printed = call(capfd, "unlearn", learnt / "some.csv", "-m", learnt / "plain", *options, expect=3)

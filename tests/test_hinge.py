@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_wine
 from sklearn.svm import LinearSVC
 
 from kampong import FisherDiscriminant, load
@@ -13,7 +14,7 @@ from kampong.datasets import sparse_text
 from kampong.statistics.rows import ClassRows
 from kampong.subspace import choice, held_trial
 from kampong.subspace.heads import hinge
-from kampong.subspace.heads.hinge import Hinge, Machines, shuffled
+from kampong.subspace.heads.hinge import Hinge, Machines, optimum, shuffled
 from linear_models import quiet
 
 TEXT = sparse_text(1800, 9000, 120, n_classes=3, random_state=0)
@@ -36,6 +37,78 @@ def test_the_optimum_is_that_of_a_peer(weighted, cost):
     peer.fit(X, y, sample_weight=own)
     np.testing.assert_allclose(weights, peer.coef_, atol=1e-6 * np.abs(peer.coef_).max())
     np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-6)
+
+
+def points_of(n=300, p=6, n_classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, n_classes, n)
+    return rng.normal(size=(n, p)) * 10.0 ** rng.uniform(-2, 2, p) + rng.normal(size=(n_classes, p))[codes], codes
+
+
+def value_and_gap(points, signs, own, cost, weights, offset):
+    """Return the objective and the duality gap, by their definitions."""
+    unit = own @ np.square(points).sum(axis=1) / own.sum()
+    rows = np.column_stack([points, np.full(len(points), np.sqrt(unit))])
+    theta, price = np.append(weights, offset / np.sqrt(unit)), cost / unit * own
+    slack = np.maximum(0.0, 1.0 - signs * (rows @ theta))
+    primal = 0.5 * theta @ theta + price @ slack**2
+    dual_variables = 2.0 * price * slack
+    combined = (dual_variables * signs) @ rows
+    dual = dual_variables.sum() - 0.5 * combined @ combined - (dual_variables**2 / (4.0 * price)).sum()
+    return primal, primal - dual
+
+
+@pytest.mark.parametrize("cost", [0.05, 0.5, 50.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_along_directions_the_duality_gap_is_closed(weighted, cost):
+    points, codes = points_of()
+    own = np.random.default_rng(1).exponential(size=len(codes)) if weighted else np.ones(len(codes))
+    weights, offsets = optimum(points, codes, own, 4, cost)
+    for k in range(4):
+        signs = np.where(codes == k, 1.0, -1.0)
+        value, gap = value_and_gap(points, signs, own, cost, weights[k], offsets[k])
+        assert gap <= 1e-12 * value
+    unit = own @ np.square(points).sum(axis=1) / own.sum()
+    peer = LinearSVC(C=cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-12, max_iter=200_000, dual=False)
+    peer.fit(points, codes, sample_weight=own)
+    scores, theirs = points @ weights.T + offsets, peer.decision_function(points)
+    np.testing.assert_allclose(scores, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+def test_along_directions_order_and_repeats_of_rows_do_not_matter():
+    points, codes = points_of(seed=2)
+    rng = np.random.default_rng(3)
+    own = rng.integers(0, 4, len(codes)).astype(float)
+    first = optimum(points, codes, own, 4, 0.5)
+    order = rng.permutation(len(codes))
+    kept, repeated = np.flatnonzero(own), np.repeat(np.arange(len(codes)), own.astype(int))
+    for some, weights in ((order, own[order]), (kept, own[kept]), (repeated, np.ones(len(repeated)))):
+        for mine, theirs in zip(optimum(points[some], codes[some], weights, 4, 0.5), first, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
+
+
+@quiet
+@pytest.mark.parametrize("given", [{"ridge": 0.1}, {}])
+def test_the_head_does_not_depend_on_the_order_of_rows(given):
+    X, y = load_wine(return_X_y=True)
+    rng, rows = np.random.default_rng(4), np.arange(len(y))
+    rows = rng.permutation(rows)[:80]
+    X, y = X[rows], y[rows]
+    y[::4] = rng.integers(0, 3, len(y[::4]))  # classes that no plane tells apart
+    first = FisherDiscriminant(head="hinge", **given).fit(X, y)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(80)
+        other = FisherDiscriminant(head="hinge", **given).fit(X[order], y[order])
+        heads = [model.freeze() for model in (first, other)]
+        margins = [known.seen_points(X) @ known.head.weights.T + known.head.offsets for known in heads]
+        np.testing.assert_allclose(*margins, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(other.predict(X), first.predict(X))
+        if given:  # else the rows that calibrate are drawn by their numbers
+            np.testing.assert_allclose(other.predict_proba(X), first.predict_proba(X), rtol=0, atol=1e-6)
+    weights = np.where(np.arange(80) % 5 == 0, 0.0, 1.0)
+    absent = FisherDiscriminant(head="hinge", **given).fit(X[weights > 0], y[weights > 0])
+    weighed = FisherDiscriminant(head="hinge", **given).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(weighed.predict_proba(X), absent.predict_proba(X), rtol=0, atol=1e-6)
 
 
 def test_few_passes_come_near_to_it():

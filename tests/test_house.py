@@ -1,4 +1,4 @@
-"""The house: ARCHITECTURE.md's map names every file, the public names are where README says, and nothing goes round."""
+"""The house: ARCHITECTURE.md's map names every file, docs/which.md names the estimators, and nothing goes round."""
 
 import re
 from pathlib import Path
@@ -39,14 +39,10 @@ def test_every_file_says_what_it_is_for():
         assert path.read_text().startswith('"""'), path
 
 
-README_NAMES = {
-    name for name in re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", (ROOT / "README.md").read_text()) if hasattr(kampong, name)
-}
-
-
-def test_readme_names_the_estimators():
+def test_the_page_on_which_estimator_names_all_of_them():
+    named = set(re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", (ROOT / "docs" / "which.md").read_text()))
     estimators = {name for name in kampong.__all__ if hasattr(getattr(kampong, name), "fit")}
-    assert estimators - README_NAMES == set()
+    assert estimators - named == set()
 
 
 @pytest.mark.parametrize(
@@ -93,3 +89,15 @@ def test_the_rooms_that_documents_name_stay():
 
     assert all((balance_scale, monk_problem, sparse_text, waveform, draw_classes, write_report))
     assert all((History, Layout, Run, Source, learn))
+
+
+def test_ci_takes_foreign_actions_by_commit_and_says_which_version():
+    used = [
+        line
+        for path in sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(- )?uses:", line)
+    ]
+    assert used
+    for line in used:
+        assert re.search(r"uses: (\./|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$)", line), line

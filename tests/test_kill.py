@@ -23,8 +23,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver fork
 DRIVER = """
 import json, os, random, shutil, signal, sys, time
 import kampong
-from kampong.streaming import Layout, Source, blocks, learn
+from kampong.streaming import Layout, Source, blocks, errors, learn
 options = json.loads(sys.argv[1])
+FILES = ("m", "o.csv", "m.dead.jsonl")
 blocks.SMALLEST, blocks.LARGEST = 512, 1024
 
 def spoil(how):
@@ -36,19 +37,29 @@ def spoil(how):
             skip(self)
             self._file.readline()
         blocks.Blocks._skip = too_far
-        blocks._digest = lambda _: "0" * 32  # the witness of the bytes before would notice
+        blocks.Blocks._digest = lambda _: "0" * 32  # the witness of the bytes before would notice
 
-def run(folder):
-    source = Source(f"{folder}/a.csv", Layout(label="kind", **options["layout"]))
-    learn(source, eval(options["model"]), model_file=f"{folder}/m",
-          out=f"{folder}/o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]))
+def run(folder, name="a.csv"):
+    os.chdir(folder)
+    source = Source(name, Layout(label="kind", **options["layout"]))
+    learn(source, eval(options["model"]), model_file="m",
+          out="o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]))
+
+def go_on(folder):
+    try:
+        run(folder)
+    except errors.LearntError:  # it was killed after its last save
+        pass
 
 def start(folder, broken=""):
+    if options["before"] and not os.path.exists(f"{folder}/m"):
+        for name in FILES:
+            shutil.copy(f"{options['folder']}/before/{name}", folder)
     child = os.fork()
     if child == 0:
         try:
             spoil(broken)
-            run(folder)
+            go_on(folder)
         except BaseException as error:
             print(type(error).__name__, error, file=sys.stderr)
             os._exit(3)
@@ -63,7 +74,7 @@ def ended(child):
 
 def put_aside(folder, rounds):
     os.mkdir(f"{folder}/{rounds:04}")
-    for name in ("m", "o.csv", "m.dead.jsonl"):
+    for name in FILES:
         os.rename(f"{folder}/{name}", f"{folder}/{rounds:04}/{name}")
 
 def folder_of(name):
@@ -72,6 +83,9 @@ def folder_of(name):
     return f"{options['folder']}/{name}"
 
 run(folder_of("warm"))
+if options["before"]:
+    shutil.copy(f"{options['folder']}/b.csv", folder_of("before"))
+    run(f"{options['folder']}/before", "b.csv")
 whole, before = folder_of("whole"), time.perf_counter()
 ended(start(whole))
 longest = options["longest"] * (time.perf_counter() - before)
@@ -139,14 +153,16 @@ STREAMS = {
 }
 
 
-def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None):
+def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None, before=False):
     """Return what each stream left, a list of rounds, beside the one that nobody killed."""
     if write is None:
         write_points(folder / "a.csv", rows, bad=0.05)
     else:
         write(folder / "a.csv", rows)
     options = {"folder": str(folder), "streams": streams, "seed": seed, "longest": longest, "pause": pause}
-    options |= {"model": model, "layout": layout or {}}
+    options |= {"model": model, "layout": layout or {}, "before": before}
+    if before:
+        write_points(folder / "b.csv", rows, seed=1, bad=0.05)
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
@@ -161,7 +177,6 @@ def _rounds(folder):
 
 def _contents(folder):
     facts, *rest = without_clock(folder / "m")
-    facts["stream"].pop("source")  # each run has a folder of its own
     return facts, rest, (folder / "o.csv").read_bytes(), (folder / "m.dead.jsonl").read_bytes()
 
 
@@ -171,6 +186,23 @@ def test_killed_twenty_times_and_nothing_is_lost(tmp_path):
     assert all(one == whole for one in rounds["killed"])
     for broken in ("outputs", "offset"):
         assert any(one != whole for one in rounds[broken])
+
+
+@pytest.mark.parametrize("model", [MARGIN, DRIFT, KERNEL])
+def test_killed_ten_times_in_the_middle_of_a_second_file(tmp_path, model):
+    whole, rounds = drive(tmp_path, [("killed", "", 10)], rows=1500, longest=0.7, model=model, before=True)
+    assert all(one == whole for one in rounds["killed"])
+    assert [whole[0]["stream"][f"learnt.{name}"] for name in ("count", "rows")] == [2, 3000]
+    assert whole[2].count(b"\n") == 3001  # the rows of both files, and one header
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("model", [MARGIN, DRIFT, KERNEL])
+def test_killed_a_hundred_times_in_the_middle_of_a_second_file(tmp_path, model, seed):
+    options = {"rows": 6000, "longest": 0.3, "seed": seed, "model": model, "before": True}
+    whole, rounds = drive(tmp_path, [("killed", "", 100)], **options)
+    assert all(one == whole for one in rounds["killed"])
 
 
 def kill(folder, name, kills, rows, **more):

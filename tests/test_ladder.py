@@ -134,13 +134,15 @@ def test_batches_do_not_matter_to_a_single_bit(cuts, seed):
     assert same_bits(parts.ladder, whole.ladder)
 
 
-def test_a_weight_of_two_is_the_row_twice_and_of_zero_none():
+def test_a_row_ages_others_by_one_step_and_one_of_weight_zero_is_absent():
     X, y = stream(80)
-    weights = np.random.default_rng(1).integers(0, 3, 80)
+    weights = np.random.default_rng(1).exponential(size=80)
+    weights[::5] = 0.0
+    number = np.cumsum(weights > 0)
+    ages = number[-1] - number
     weighed = DriftingScatter(3).update(X, y, weights)
-    repeated = DriftingScatter(3).update(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    for mine, theirs in zip(rows_of(weighed), rows_of(repeated), strict=True):
-        for one, other in zip(mine, theirs, strict=True):
+    for half, found in zip(HALF_LIVES, rows_of(weighed), strict=True):
+        for one, other in zip(found, weighed_sums(X, y, weights * 0.5 ** (ages / half), 3), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 
 

@@ -16,7 +16,7 @@ from kampong.checkpoint import CheckpointError, load
 from kampong.checkpoint.contents import Contents, flatten
 from kampong.streaming import Layout, Source, blocks, learn, sources
 from kampong.streaming.apply import apply
-from kampong.streaming.errors import OutputError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.errors import LearntError, OutputError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.inspection import describe, merge_files
 from kampong.subspace.predictor import Predictor
 from stream_problems import without_clock, write_points
@@ -196,13 +196,13 @@ def test_a_changed_source_is_refused(tmp_path, small_blocks):
         learn(str(path), kampong.FisherDiscriminant(ridge=0.1), **same)
 
 
-def test_a_finished_run_does_nothing(tmp_path):
+def test_a_finished_run_has_nothing_to_do_until_its_source_grows(tmp_path):
     write_points(tmp_path / "a.csv", 300)
     options = {"label": "kind", "model_file": str(tmp_path / "m")}
-    first = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), **options)
+    learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), **options)
     before = (tmp_path / "m").read_bytes()
-    again = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), **options)
-    assert (first.idle, again.idle) == (False, True)
+    with pytest.raises(LearntError, match=r"a.csv: .*m has learnt this already \(300 rows in all\)"):
+        learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), **options)
     assert (tmp_path / "m").read_bytes() == before
     with (tmp_path / "a.csv").open("a") as file:
         file.write("1,2,3,4,a\n" * 10)

@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from kampong import InterClassScatter
-from kampong.checkpoint import LockedError, held
+from kampong.checkpoint import CheckpointError, LockedError, held
+from kampong.checkpoint.replacing import stem_of
 from kampong.streaming import learn
 from stream_problems import write_points
 
@@ -53,6 +54,48 @@ def test_a_link_is_the_file_it_points_to(tmp_path):
         held(str(tmp_path / "link")),
     ):
         pass
+
+
+def planted(path, kind, victim):
+    """Put something of the user's where a run of `path` makes its lock."""
+    beside = path.with_name(f"{stem_of(path)}lock")
+    if kind == "link":
+        beside.symlink_to(victim)
+    elif kind == "dangling link":
+        beside.symlink_to(path.with_name("nowhere"))
+    elif kind == "hard link":
+        beside.hardlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(beside)
+    else:
+        beside.write_text("a file of the user, longer than any lock " * 9)
+    return beside
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "file"])
+def test_what_is_planted_in_the_place_of_a_lock_is_left_as_it_is(tmp_path, kind):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    beside = planted(tmp_path / "m", kind, victim)
+    before = beside.read_text() if kind == "file" else None
+    with (
+        pytest.raises(CheckpointError, match=r"kampong did not make it.*Find out who put it there"),
+        held(str(tmp_path / "m")),
+    ):
+        pass
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+    assert beside.is_symlink() == (kind in ("link", "dangling link"))
+    assert before is None or beside.read_text() == before
+
+
+def test_a_lock_that_a_killed_run_left_is_taken_over(tmp_path):
+    beside = tmp_path / f"{stem_of(tmp_path / 'm')}lock"
+    for left in ("", "process 1 on a host with quite a long name, which must not show behind a short one"):
+        beside.write_text(left)
+        with held(str(tmp_path / "m")):
+            assert beside.read_text().strip() == f"process {os.getpid()} on {os.uname().nodename}"
+        assert not beside.exists()
 
 
 def test_many_runs_never_hold_it_together(tmp_path):

@@ -35,7 +35,7 @@ def test_the_readme_leads_to_the_home_that_is_given_or_nowhere(hook):
     assert all((ROOT / target.partition("#")[0]).exists() for target in relative)
     whole = hook.readme(text, "https://example.org/kampong")
     assert all(target.startswith(("https://", "#")) for target in targets(whole))
-    assert "](https://example.org/kampong/raw/main/docs/pictures/wine.png)" in whole
+    assert "](https://example.org/kampong/raw/main/docs/pictures/late_classes.png)" in whole
     assert "[CONTRIBUTING.md](https://example.org/kampong/blob/main/CONTRIBUTING.md)" in whole
     bare = hook.readme(text, "")
     assert [target for target in targets(bare) if not target.startswith(("http", "#"))] == []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +39,20 @@ def test_a_short_script_finds_what_is_expected(reproduction, name):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_run_that_becomes_another_draw_stays_within_the_tolerance(reproduction):
+    result = importlib.import_module("reproduction._result")
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values = rng.normal(0.2, 0.05, 15)
+        found = result.Finding.of("error", values)
+        assert found.ours == np.median(values)
+        other = values.copy()
+        other[rng.integers(15)] = rng.normal(0.2, 0.05)  # what a last bit may do
+        assert abs(np.median(other) - found.ours) <= found.within
+        assert found.within < 5 * 0.05  # and a figure of something else does not
+    assert result.Finding.of("error", [0.1, 0.1, 0.1]).within == 0.01
+
+
 def test_a_figure_outside_its_tolerance_fails_and_is_named(reproduction, monkeypatch, capsys):
     result = importlib.import_module("reproduction._result")
     known = result.expected()

@@ -83,7 +83,7 @@ def test_features_that_come_late_were_zero_before():
 
 def test_weights_are_counts():
     rows = phishing(60)
-    weighted, repeated = StreamingSubspace(), StreamingSubspace()
+    weighted, repeated = (StreamingSubspace(FisherDiscriminant(ridge=0.1, head="gaussian")) for _ in range(2))
     for number, (x, y) in enumerate(rows):
         weighted.learn_one(x, y, w=number % 3)
         for _ in range(number % 3):
@@ -186,6 +186,49 @@ def test_what_is_refused_changes_nothing():
     assert set(model.predict_proba_one(rows[0][0])) == {True, False}
     model.learn_one({"new": 1.0}, "late")
     assert set(model.predict_proba_one(rows[0][0])) == {True, False, "late"}
+
+
+@pytest.mark.parametrize("label", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT], ids=repr)
+def test_a_row_without_a_label_is_refused(label):
+    rows = phishing(40)
+    for estimator in (None, FisherDiscriminant(), InterClassScatter()):
+        model = StreamingSubspace(estimator)
+        for x, y in rows:
+            model.learn_one(x, y)
+        before = pickle.dumps(model)
+        with pytest.raises(TypeError, match=r"learn_one: there is no label, y is .*give y, or leave the row out"):
+            model.learn_one(rows[0][0] | {"new": 1.0}, label)
+        frame, labels = pd.DataFrame([x for x, _ in rows[:2]]), pd.Series([True, label], dtype=object)
+        with pytest.raises(TypeError, match=r"learn_many: there is no label in row 1, y is "):
+            model.learn_many(frame, labels)
+        assert pickle.dumps(model) == before
+        model.learn_many(frame, labels, w=[0.0, 0.0])  # absent, with their labels
+        assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("estimator", [None, FisherDiscriminant(), InterClassScatter()], ids=str)
+def test_rows_that_are_no_numbers_are_refused(estimator, value):
+    rows = phishing(40)
+    model = StreamingSubspace(estimator)
+    for x, y in rows:
+        model.learn_one(x, y)
+    x = rows[0][0]
+    name = next(iter(x))
+    frame = pd.DataFrame([x, x | {name: value}])
+    before = pickle.dumps(model._model._statistics.to_state())
+    for ask in (model.predict_one, model.predict_proba_one, model.transform_one):
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            ask(x | {name: value})
+        ask(x | {"never learnt": value})  # which is ignored
+    for ask_many in (model.predict_many, model.predict_proba_many, model.transform_many):
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            ask_many(frame)
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+        model.learn_one(x | {name: value}, True)
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+        model.learn_many(frame, pd.Series([True, False]))
+    assert pickle.dumps(model._model._statistics.to_state()) == before
 
 
 def test_half_lives_that_are_chosen():

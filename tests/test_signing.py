@@ -145,7 +145,7 @@ def test_models_and_bytes_are_signed(tmp_path):
 def test_a_server_takes_signed_contributions_alone():
     X, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
     agreed = kampong.FisherDiscriminant(ridge=0.1)
-    letters = [contribution(agreed, X[i::2], y[i::2], number=i, key=KEY, min_class_weight=0) for i in range(2)]
+    letters = [contribution(agreed, X[i::2], y[i::2], number=i, key=KEY, min_class_rows=0) for i in range(2)]
     combined = combine(letters, key=KEY)
     assert np.allclose(combined.decision_function(X), agreed.fit(X, y).decision_function(X))
     stranger = contribution(agreed, X, y, number=2)
@@ -217,7 +217,7 @@ def test_the_key_may_come_from_the_environment(learnt, capfd, monkeypatch):
 
 def test_a_signed_run_is_resumed_with_its_key(learnt, capfd):
     command = ("learn", "a.csv", "--label", "kind", "--half-life", "none", "--model", "m")
-    assert "already finished" in call(capfd, *command, "--key", "ours").err
+    assert "has learnt this already" in call(capfd, *command, "--key", "ours", expect=6).err
 
 
 @pytest.mark.parametrize("target", ["--out", "--model", "--dead-letters", "--report"])

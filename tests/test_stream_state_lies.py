@@ -149,7 +149,18 @@ def lies_about_every_name(arrays, facts, parts=("",)):
                     continue  # libsvm has no columns that these options could name
                 said = f"{name}|{ALSO_SAID[name]}" if name in ALSO_SAID else name
                 yield f"{name} {how}", arrays | {key: array}, facts, said
-    for part in ("", "schema.", "counters.", "lengths.", "options.", "options.layout.", "place.", "history.", *PARTS):
+    for part in (
+        "",
+        "schema.",
+        "counters.",
+        "written.",
+        "learnt.",
+        "options.",
+        "options.layout.",
+        "place.",
+        "history.",
+        *PARTS,
+    ):
         yield f"{part} has a fact more", arrays, facts | {"stream": stream | {f"{part}more": 1}}, "more"
         yield f"{part} has an array more", arrays | {f"{PREFIX}{part}more": np.zeros(1)}, facts, "more"
 
@@ -192,7 +203,7 @@ def facts_that_disagree(state):
 
 def lies_of_points(state):
     arrays, stream = state[0], state[1]["stream"]
-    yield "an output that nobody asked for", {"options.out": ""}, "lengths, out"
+    yield "an output that nobody asked for", {"options.out": ""}, "written, out"
     yield "a label that is no column", {"schema.label": "x9"}, "label"
     yield "a label that is a feature", {"schema.label": "x1"}, "label"
     yield "a label that was not asked for", {"options.layout.label": "x1"}, "label"
@@ -200,9 +211,13 @@ def lies_of_points(state):
     yield "lines of no bytes", {"place.line": stream["place.offset"] + 1}, "line"
     yield "fewer lines than records", {"place.line": 3}, "place"
     yield "a head beyond the place", {"place.head_size": stream["place.offset"] + 1}, "head_size"
-    yield "a tail beyond what is kept", {"place.tail_size": 4097}, "tail_size"
+    yield "a head beyond what is kept", {"place.head_size": 4097}, "head_size"
+    yield "nothing read of anything", {"place.offset": 0}, "offset"
+    yield "more rows learnt than rows", {"learnt.rows": 10**6}, "rows"
+    yield "sources that are not there", {"learnt.count": 3}, "count"
+    yield "an end without a source", {"finished": True}, "finished"
     yield "a witness that is no digest", {"place.head": "x" * 32}, "head"
-    yield "a witness too short", {"place.tail": "0" * 31}, "tail"
+    yield "a witness too short", {"place.digest": "0" * 31}, "digest"
     yield "the place of a table", {"schema.format": "parquet"}, "row"
     yield "columns without names", {"schema.format": "libsvm"}, "libsvm"
     for title, name, value, said in [
@@ -270,10 +285,9 @@ def lies_of_words(state):
 
 def lies_of_the_table(state):
     stream = state[1]["stream"]
-    yield "a row more than records", {"place.row": stream["place.row"] + 1, "place.in_file": 1}, "row"
-    yield "another row of the first file", {"place.in_file": 1}, "in_file"
+    yield "a row more than records", {"place.row": stream["place.row"] + 1}, "place"
     yield "more rows in the file than in all", {"place.in_file": stream["place.row"] + 1}, "in_file"
-    yield "a witness that is no digest", {"place.witness": ""}, "witness"
+    yield "a witness that is no digest", {"place.digest": ""}, "digest"
     yield "the place of lines", {"schema.format": "csv"}, "offset"
 
 

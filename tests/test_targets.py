@@ -135,13 +135,13 @@ def test_without_an_extra_the_command_and_the_picture_say_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     needs = "kampong: the command needs typer, which is not installed. Install the stream extra: pip install"
-    assert done.stderr == f'{needs} "kampong[stream]"\n'
+    assert done.stderr.startswith(f'{needs} ".[stream]" in the source folder of kampong, or ')
     code = "import kampong.report\nkampong.report.draw_classes([[1.0, 2.0]], [0])"
     code = hidden.format(names=("matplotlib",)) + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     needs = "draw_classes needs matplotlib, which is not installed. Install the plot extra: pip install"
-    assert f'{needs} "kampong[plot]"' in done.stderr
+    assert f'{needs} ".[plot]" in the source folder of kampong, or ' in done.stderr
 
 
 def test_the_command_starts_as_a_module():

@@ -83,7 +83,7 @@ def test_merged_texts_are_those_of_both_streams(tmp_path, more):
     merge_files([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path / "merged"))
     merged, state, _ = read_model(str(tmp_path / "merged"))
     _, expected, _ = read_model(str(tmp_path / "whole"))
-    order = [state.memory.places[column] for column in expected.memory.columns]
+    order = state.memory.places(np.array(expected.memory.columns)).tolist()
     assert sorted(order) == list(range(len(order))) == list(range(len(state.memory.columns)))
     names = [state.memory.names[place] for place in order]
     assert names == expected.memory.names

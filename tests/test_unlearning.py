@@ -207,6 +207,27 @@ def test_a_class_is_taken_out_by_its_name_where_the_statistics_allow_it(model):
     assert (receipt.rows, receipt.weight, receipt.classes_gone) == (33, 49.0, ("setosa",))
 
 
+@pytest.mark.parametrize("width", [4, 200], ids=["half-lives", "steps"])
+def test_what_follows_drift_is_dropped_and_the_rest_is_exact(width):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 600)
+    X = rng.normal(size=(600, width)) + 2 * np.eye(3, width)[(y + (np.arange(600) > 300)) % 3]
+    model = FisherDiscriminant(half_life="auto", ridge=0.1).partial_fit(X, y)
+    before = model.state_digest()
+    with pytest.raises(ValueError, match="unlearn"):
+        model.unlearn(X[:5] + 1e6, y[:5])
+    assert model.state_digest() == before  # a refused call leaves no trace
+    out = rng.choice(600, 80, replace=False)
+    receipts = [model.unlearn(X[some], y[some]) for some in (out[:50], out[50:])]
+    stay = np.setdiff1d(np.arange(600), out)
+    expected = FisherDiscriminant(ridge=0.1).partial_fit(X[stay], y[stay])
+    assert ["It has been dropped" in str(one.remarks) for one in receipts] == [True, False]
+    assert receipts[1].exact
+    np.testing.assert_allclose(model.class_means_, expected.class_means_, atol=1e-10)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-7)
+    assert model.predict(X).tolist() == expected.predict(X).tolist()
+
+
 def test_what_cannot_be_undone_is_refused_by_name():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(
@@ -340,3 +361,22 @@ def test_a_kernel_model_that_chooses_lets_go_of_the_rows_that_judge():
     fixed = {"gamma": model.gamma_, "landmarks": X[::3].copy(), "ridge": 0.1, "head": "gaussian"}
     expected = KernelFisherDiscriminant(**fixed).partial_fit(X[10:100], y[10:100])
     np.testing.assert_allclose(model.class_means_, expected.class_means_, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", ["rule", "auto", 0.1])
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("seed", range(10))
+def test_one_row_a_class_is_left(seed, form, ridge):
+    """What is left predicts as if the other rows had never come: all variances are zero, and not rounding."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((30, 4)) + 100.0, np.arange(30) % 3
+    rows = sparse.csr_array(np.pad(X, ((0, 0), (0, 60)))) if form == "sparse" else X
+    rest = np.sort(rng.permutation(30).reshape(10, 3)[0])
+    kept = [int(np.flatnonzero(y == k)[seed % 10]) for k in range(3)]
+    gone = np.setdiff1d(np.arange(30), kept)
+    model = FisherDiscriminant(ridge=ridge, half_life=None).partial_fit(rows[rest], y[rest])
+    others = np.setdiff1d(np.arange(30), rest)
+    model.partial_fit(rows[others], y[others]).unlearn(rows[gone], y[gone])
+    fresh = FisherDiscriminant(ridge=ridge, half_life=None).partial_fit(rows[kept], y[kept])
+    assert model._statistics.within_trace == fresh._statistics.within_trace == 0
+    np.testing.assert_array_equal(model.predict(rows), fresh.predict(rows))

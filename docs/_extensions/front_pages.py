@@ -1,6 +1,6 @@
 """Parts of README, ARCHITECTURE, CONTRIBUTING and CHANGELOG inside the site, so that no fact stands in two places.
 
-A line `% from README.md | ## Two commands | ## Which estimator` gives way to what lies between these lines of the file;
+A line `% from README.md | ## Install | ## Why kampong` gives way to what lies between these lines of the file;
 without them, to the whole file. Links to documents of the repository lead to their pages.
 """
 

@@ -24,7 +24,7 @@ agreed = FisherDiscriminant(ridge=100.0, head="gaussian")  # what data would dec
 order = np.flatnonzero(train)[np.argsort(y[train], kind="stable")]
 owners = np.array_split(order, 10)
 letters = [
-    contribution(agreed, X[rows], y[rows], number=number, min_class_weight=0) for number, rows in enumerate(owners)
+    contribution(agreed, X[rows], y[rows], number=number, min_class_rows=0) for number, rows in enumerate(owners)
 ]
 print(f"{len(letters)} letters of about {np.mean([len(one) for one in letters]) / 1024:.0f} KiB")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import gc
 
+from kampong._runtime.extras import how_to_install
+
 PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 
 
@@ -22,7 +24,7 @@ def main() -> None:
             raise
         raise SystemExit(
             f"kampong: the command needs {error.name}, which is not installed. Install the stream extra: "
-            'pip install "kampong[stream]"'
+            f"{how_to_install('stream')}."
         ) from None
 
 

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def how_to_install(name: str) -> str:
+    """Return the command that installs an extra; kampong is installed from its source folder, or from a wheel."""
+    return f'pip install ".[{name}]" in the source folder of kampong, or pip install "WHEEL[{name}]" with its wheel'
+
+
 @contextmanager
 def extra(name: str, who: str) -> Iterator[None]:
     """Say which extra to install where an import inside this block finds no package; the outermost block speaks.
@@ -32,6 +37,6 @@ def extra(name: str, who: str) -> Iterator[None]:
         if missing == "kampong":
             raise
         raise ModuleNotFoundError(
-            f'{who} needs {missing}, which is not installed. Install the {name} extra: pip install "kampong[{name}]"',
+            f"{who} needs {missing}, which is not installed. Install the {name} extra: {how_to_install(name)}.",
             name=missing,
         ) from None

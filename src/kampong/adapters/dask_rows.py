@@ -50,9 +50,9 @@ def fit_rows(model: Any, parts: Parts, client: Any, patience: float) -> tuple[An
         return None
     model._statistics = PartRows(holder.means, holder)
     nothing: Any = None
-    model._predictor = model._make(RowsInHand(nothing, None, None))
+    known = model._remember(model._make(RowsInHand(nothing, None, None)))
     means = model._statistics.without_rows()
-    model._statistics = means if model._predictor.criterion.needs_within else means.plain()
+    model._statistics = means if known.criterion.needs_within else means.plain()
     model.moved_ = dict(holder.moved)
     return model, holder.counts
 

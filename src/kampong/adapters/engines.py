@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._runtime.compute import alone
+from kampong._runtime.extras import how_to_install
 from kampong.adapters.reading import files_of, packed, records_of, schema_of, unpacked
-from kampong.checkpoint import held, write
-from kampong.checkpoint.file import encode
+from kampong.checkpoint import held
 from kampong.checkpoint.replacing import write_bytes
 from kampong.kernels.subspace import KernelSubspace
 from kampong.models import from_bytes
@@ -28,7 +28,7 @@ from kampong.parts import FAN_IN, check_mergeable, statistics_of
 from kampong.streaming.errors import RecordError, ResumeError, SourceError, StreamError, UsageError
 from kampong.streaming.inspection import merge_states
 from kampong.streaming.memory import Memory, can_widen
-from kampong.streaming.state import Counters, StreamState, read_model_bytes, with_stream
+from kampong.streaming.state import Counters, StreamState, model_bytes, read_model_bytes, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def learn_files(
         if dead_letters and found.dead:
             write_bytes(dead_letters, b"".join(_lines(part) for part in found.dead))
         state = StreamState(schema, found.counters, True, found.memory, merged=tuple(map(str, where)))
-        write(model_file, *with_stream(found.model, state), key=key)
+        write_model(model_file, *with_stream(found.model, state), key=key)
     return found
 
 
@@ -243,7 +243,7 @@ def learn_file(task: FileTask, number: int) -> tuple[bytes, str]:
         if not counters.rows:
             return b"", notes
         state = StreamState(schema, counters, True, memory, merged=("parts",))
-        return encode(*with_stream(model, state)), notes
+        return model_bytes(*with_stream(model, state)), notes
 
 
 def join_files(items: Sequence[tuple[bytes, str]]) -> tuple[bytes, str]:
@@ -256,7 +256,7 @@ def join_files(items: Sequence[tuple[bytes, str]]) -> tuple[bytes, str]:
         names = [f"part {number}" for number in range(len(there))]
         model, state = merge_states([read_model_bytes(data, "a part") for data in there], names)
         assert state is not None
-        return encode(*with_stream(model, dataclasses.replace(state, merged=("parts",)))), notes
+        return model_bytes(*with_stream(model, dataclasses.replace(state, merged=("parts",)))), notes
 
 
 def _check_classes(path: str, model: Any, task: FileTask) -> None:
@@ -324,7 +324,7 @@ def _on_dask(task: FileTask, model: Any, address: str, watch: Watch | None) -> t
         from kampong.adapters.dask_groups import near, threads_of
         from kampong.adapters.dask_parts import Parts, Reader, compute, parts_of, tree
     except ImportError:
-        raise UsageError("--engine dask needs the extra dask: pip install 'kampong[dask]'.") from None
+        raise UsageError(f"--engine dask needs the extra dask: {how_to_install('dask')}.") from None
     with _dask_client(address) as client:
         try:
             prepared = on_dask.prepared(model, parts_of(unpacked(task.packed), None, None, task.layout), client)
@@ -366,6 +366,6 @@ def _on_spark(task: FileTask, model: Any, _: str, watch: Watch | None) -> tuple[
     try:
         from kampong.adapters import spark as on_spark
     except ImportError:
-        raise UsageError("--engine spark needs the extra spark: pip install 'kampong[spark]'.") from None
+        raise UsageError(f"--engine spark needs the extra spark: {how_to_install('spark')}.") from None
     task = dataclasses.replace(task, model=statistics_of(model, []).to_bytes(solve=False))
     return on_spark.reduce_files(task, learn_file, join_files, watch)

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong._runtime.locks import lock_of
 from kampong.checkpoint import CheckpointError
+from kampong.checkpoint.file import decode, encode
+from kampong.checkpoint.models import pack
 from kampong.checkpoint.signing import key_bytes
-from kampong.data.rows import check_number
+from kampong.data.labels import LabelIndex, check_indicator, check_labels, is_indicator, members_of, memberships_of
+from kampong.data.rows import check_number, check_weights, check_whole
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
-from kampong.models import from_bytes
-from kampong.parts import FAN_IN, merge_all, statistics_of
+from kampong.models import unpack
+from kampong.parts import FAN_IN, check_mergeable, merge_all, part_seed, statistics_of
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.subspace.heads import HEADS
@@ -28,8 +32,10 @@ if TYPE_CHECKING:
 
     from kampong.checkpoint.signing import Key
 
-LEAST = 10.0
-"""The least weight of a class in a contribution: the mean of a class of one row is that row."""
+LEAST = 10
+"""The fewest rows of a class in a contribution: the mean of a class of one row is that row."""
+
+MOST_NUMBER = 2**62
 
 __all__ = ["combine", "contribution"]
 
@@ -41,7 +47,8 @@ def contribution(
     sample_weight: Any = None,
     *,
     number: int,
-    min_class_weight: float = LEAST,
+    round_number: int = 0,
+    min_class_rows: float = LEAST,
     key: Key = None,
 ) -> bytes:
     """Return what a client sends: the statistics of its rows, and none of the rows themselves.
@@ -60,15 +67,19 @@ def contribution(
         Their weights.
     number : int
         The number of the client, from 0, different for every client.
-    min_class_weight : float
-        Refuse where a class weighs less than this, since the mean of a few rows nearly shows them. 0 sends anyway.
+    round_number : int
+        The number of the round. Raise it when clients contribute again, so that letters of an earlier round are
+        refused.
+    min_class_rows : float
+        Refuse if a class has fewer rows than this, since the mean of a few rows nearly shows them. Rows of unequal
+        weights count as (Σw)² / Σw² rows: one heavy row among light ones is one row. 0 sends anyway.
     key : bytes, str or path, optional
         The key that signs the bytes, or the file that holds it, so that the server takes them from its clients alone.
 
     Returns
     -------
     bytes
-        What `combine` takes, in the checked format of `model.to_bytes()`.
+        What `combine` takes: the format of `model.to_bytes()`, with the numbers of client and round.
 
     Examples
     --------
@@ -78,11 +89,13 @@ def contribution(
     >>> X, y = load_iris(return_X_y=True)
     >>> agreed = FisherDiscriminant(ridge=0.01)
     >>> letters = [contribution(agreed, X[i::3], y[i::3], number=i) for i in range(3)]
-    >>> combine(letters).score(X, y)
+    >>> combine(letters, agreed=agreed).score(X, y)
     0.98
     """
-    step = "10 is the default; 0 sends classes of any weight."
-    least = check_number("contribution", "min_class_weight", min_class_weight, low=0.0, high=np.inf, next_step=step)
+    step = "10 is the default; 0 sends classes of any number of rows."
+    least = check_number("contribution", "min_class_rows", min_class_rows, low=0.0, high=np.inf, next_step=step)
+    step = "Rounds are counted from 0."
+    turn = check_whole("contribution", "round_number", round_number, low=0, high=MOST_NUMBER, next_step=step)
     learnt = statistics_of(model, [(X, y, sample_weight)], number=number)
     statistics = getattr(learnt, "_statistics", None)
     if isinstance(statistics, KernelScatter) and model.head in HEADS and not HEADS[model.head].needs_sample:
@@ -90,25 +103,45 @@ def contribution(
     _refuse_rows(learnt, statistics)
     if not learnt.__sklearn_is_fitted__():
         raise ValueError("contribution: there is no row of positive weight, so there is nothing to send.")
-    counts = learnt.class_counts_
-    few = np.flatnonzero((counts > 0) & (counts < least))
+    labels, rows = _rows_of_classes(y, sample_weight)
+    few = np.flatnonzero((rows > 0) & (rows < least * (1 - 1e-9)))
     if len(few):
-        shown = ", ".join(f"{learnt.classes_[k].item()!r} ({counts[k]:g})" for k in few[:5])
+        shown = ", ".join(f"{labels[k]!r} ({rows[k]:.4g})" for k in few[:5])
         raise ValueError(
-            f"contribution: {len(few)} of {len(counts)} classes weigh less than min_class_weight={least:g}: {shown}. "
+            f"contribution: {len(few)} of {len(rows)} classes have fewer rows than min_class_rows={least:g}: {shown}. "
             "The mean of a few rows nearly shows them. Leave these rows out, or send them anyway with "
-            "min_class_weight=0."
+            "min_class_rows=0."
         )
-    return bytes(learnt.to_bytes(solve=False, key=key))
+    with lock_of(learnt):
+        arrays, facts = pack(learnt)
+    return encode(arrays, {**facts, "letter": {"client": int(number), "round": turn}}, key=key)
 
 
-def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN, key: Key = None) -> Any:
+def combine(
+    contributions: Iterable[bytes],
+    *,
+    agreed: Any = None,
+    round_number: int | None = None,
+    max_mean_weight: float = 1.0,
+    fan_in: int = FAN_IN,
+    key: Key = None,
+) -> Any:
     """Return the model of the rows of all clients: what `contribution` made, merged.
+
+    Each client counts once: two letters of one client, or the same statistics from two clients, are refused. So is a
+    client with other parameters, columns or landmarks, or one whose weights would outweigh the rows of others. The
+    message names the client.
 
     Parameters
     ----------
     contributions : iterable of bytes
         One of each client, in any order; they are read one after another.
+    agreed : estimator, optional
+        The model that all clients agreed on. Without it the first contribution is what the others are held against.
+    round_number : int, optional
+        The round that all contributions must be of; without it that of the first one.
+    max_mean_weight : float
+        The largest mean weight per row of a client. The default lets no client weigh more than its number of rows.
     fan_in : int
         How many are merged at each node of the tree.
     key : bytes, str or path, optional
@@ -127,18 +160,146 @@ def combine(contributions: Iterable[bytes], *, fan_in: int = FAN_IN, key: Key = 
     >>> X, y = load_iris(return_X_y=True)
     >>> agreed = FisherDiscriminant(ridge=0.01)
     >>> letters = [contribution(agreed, X[y == k], y[y == k], number=k) for k in range(3)]  # a class each
-    >>> combine(letters).predict(X[:2])
+    >>> combine(letters, agreed=agreed).predict(X[:2])
     array([0, 0])
     """
-    return merge_all(_read(contributions, key_bytes(key)), fan_in=fan_in)
+    step = "1 is the default; give more if clients agreed on larger weights."
+    most = check_number("combine", "max_mean_weight", max_mean_weight, low=0.0, high=np.inf, next_step=step)
+    if agreed is not None:
+        check_mergeable(agreed)
+    return merge_all(_read(contributions, agreed, round_number, most, key_bytes(key)), fan_in=fan_in)
 
 
-def _read(contributions: Iterable[bytes], key: bytes | None) -> Iterator[Any]:
-    for number, letter in enumerate(contributions):
+def _read(
+    contributions: Iterable[bytes], agreed: Any, turn: int | None, most: float, key: bytes | None
+) -> Iterator[Any]:
+    """Yield the model of each client, once it is known to fit those before."""
+    first: tuple[str, Any] | None = None
+    clients: dict[int, int] = {}
+    digests: dict[str, str] = {}
+    for place, letter in enumerate(contributions):
         try:
-            yield from_bytes(letter, key=key)
-        except CheckpointError as error:
-            raise CheckpointError(f"combine: contribution {number}: {error}") from None
+            arrays, facts = decode(letter, key=key)
+            model = unpack(arrays, facts)
+            client, its_turn = _letter(facts)
+            check_mergeable(model)
+        except (CheckpointError, TypeError) as error:
+            raise CheckpointError(f"combine: contribution {place}: {error}") from None
+        who = f"client {client} (contribution {place})"
+        if client in clients:
+            raise ValueError(
+                f"combine: contributions {clients[client]} and {place} are both of client {client}, whose rows would "
+                "count twice. Give one of each client."
+            )
+        clients[client] = place
+        turn = its_turn if turn is None else turn
+        if its_turn != turn:
+            raise ValueError(
+                f"combine: {who} is of round {its_turn}, and the others of round {turn}. Leave it out, or ask "
+                "the client for this round's."
+            )
+        digest = model.state_digest()
+        if digest in digests:
+            raise ValueError(
+                f"combine: {who} holds the same statistics as {digests[digest]}, so the same rows would count twice. "
+                "Give one of them."
+            )
+        digests[digest] = who
+        if agreed is not None:
+            _refuse_other(who, model, "the agreed model", agreed, part_seed(getattr(agreed, "random_state", 0), client))
+        if first is None:
+            first = who, model
+        _refuse_other(who, model, *first)
+        mean = _mean_weight(model)
+        if mean > most * (1 + 1e-9):
+            raise ValueError(
+                f"combine: {who} has rows of mean weight {mean:.6g}, more than max_mean_weight={most:g}, and would "
+                "outweigh the others. Have it scale its weights, or give a larger max_mean_weight if that was agreed."
+            )
+        yield model
+
+
+def _letter(facts: Any) -> tuple[int, int]:
+    """Return the numbers of client and round in a contribution."""
+    found = facts.get("letter")
+    if isinstance(found, dict) and set(found) == {"client", "round"}:
+        numbers = found["client"], found["round"]
+        if all(type(value) is int and 0 <= value <= MOST_NUMBER for value in numbers):
+            return numbers
+    raise CheckpointError("it names no client and round: it was not made by `contribution`.")
+
+
+def _refuse_other(who: str, model: Any, whom: str, other: Any, seed: int | None = None) -> None:
+    """Refuse a client whose model cannot be merged with another, or is not the one that was agreed."""
+    mine, theirs = _terms(model), _terms(other)
+    if seed is not None:
+        mine["random_state"], theirs["random_state"] = getattr(model, "random_state", seed), seed
+    differing = [
+        f"{name} {_shown(mine[name])} instead of {_shown(theirs[name])}"
+        for name in mine
+        if name in theirs and not _same(mine[name], theirs[name])
+    ]
+    if differing:
+        raise ValueError(
+            f"combine: {who} differs from {whom}: {'; '.join(differing[:5])}. All clients must use the agreed model; "
+            "leave this one out, or ask it again."
+        )
+
+
+def _terms(model: Any) -> dict[str, Any]:
+    """Return what all clients must share, by name; a model without rows has no columns and labels."""
+    seeds = ("random_state", "warm_start", "verbose")  # samples of clients have seeds of their own
+    terms: dict[str, Any] = {"class": type(model).__name__}
+    terms |= {name: value for name, value in model.get_params(deep=False).items() if name not in seeds}
+    if model.__sklearn_is_fitted__():
+        terms["number of columns"] = model.n_features_in_
+        terms["names of columns"] = getattr(model, "feature_names_in_", None)
+        statistics = getattr(model, "_statistics", None)
+        if isinstance(statistics, KernelScatter):
+            terms["kernel features"] = statistics.basis
+        terms["several labels a row"] = bool(getattr(statistics, "multilabel", False))
+        terms["kind of labels"] = type(model.classes_[0].item()).__name__.replace("float", "int")
+    return terms
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, LandmarkBasis | FourierBasis):
+        return bool(mine.same_as(theirs))
+    if isinstance(mine, str) or isinstance(theirs, str) or mine is None or theirs is None:
+        return type(mine) is type(theirs) and bool(mine == theirs)
+    return bool(np.array_equal(mine, theirs))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, LandmarkBasis | FourierBasis):
+        return f"{value.rank} of {type(value).__name__}, gamma {value.kernel.gamma:.6g}"
+    return "an array" if isinstance(value, np.ndarray) else f"{value!r:.60}"
+
+
+def _mean_weight(model: Any) -> float:
+    """Return the mean weight of the rows of a client."""
+    statistics = getattr(model, "_statistics", None)
+    weight = model.class_counts_.sum() if statistics is None else statistics.row_weight
+    return float(weight) / max(int(model.n_samples_seen_), 1)
+
+
+def _rows_of_classes(y: Any, sample_weight: Any) -> tuple[list[Any], np.ndarray]:
+    """Return the labels, and how many rows of equal weight would be as many as the rows of each class."""
+    index = LabelIndex()
+    if is_indicator(y):
+        matrix = check_indicator(y, y.shape[0])
+        labels: list[Any] = list(range(matrix.shape[1]))
+        members = memberships_of(matrix, check_weights(sample_weight, matrix.shape[0]))
+    else:
+        flat = np.asarray(y).ravel()
+        _, codes, labels = check_labels(index, flat, len(flat))
+        members = members_of(codes, check_weights(sample_weight, len(flat)))
+    rows = np.zeros(len(labels))
+    for code in np.unique(members.codes):
+        weights = members.weights[members.codes == code]
+        weights = weights / weights.max()  # squares of large weights overflow
+        rows[code] = weights.sum() ** 2 / (weights**2).sum()
+    return labels, rows
 
 
 def _refuse_rows(model: Any, statistics: Any) -> None:

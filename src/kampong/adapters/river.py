@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -88,21 +89,19 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Parameters
         ----------
         x : dict
-            Its features; a feature that is missing is 0.
+            Its features; a feature that is missing is 0. NaN and infinity are refused.
         y : label
-            Its class.
+            Its class; None and NaN are refused.
         w : float
-            Its weight: 2 is the row twice, 0 the row absent.
+            How much it counts beside other rows, whatever the scale; 0 leaves it out.
         """
-        if y is None:
-            raise TypeError("StreamingSubspace.learn_one: there is no label. It learns from labelled rows: give y.")
+        _check_label("learn_one", y)
         weight = float(check_weights(w, 1)[0])
         check_finite(np.array([[_number(name, value) for name, value in x.items()]]), "StreamingSubspace")
         if weight == 0:
             return
-        if not x.keys() <= self._columns.keys():
-            self._grow(x)
-        self._learn(self._row(x), [y], None if weight == 1.0 else [weight])
+        model, columns = self._with_columns(x.keys())
+        self._learn(model, columns, _row(x, columns), [y], None if weight == 1.0 else [weight])
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
         """Learn a batch of rows, which gives what they would give one by one.
@@ -120,30 +119,43 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             raise ValueError(f"StreamingSubspace.learn_many: y has {len(y)} labels, but X has {len(X)} rows.")
         weights = check_weights(w, len(X))
         counted = weights > 0  # a row of weight 0 is absent, with its label
+        for place, label in enumerate(y):
+            if counted[place]:
+                _check_label("learn_many", label, f" in row {place}")
         X, labels = X[counted], [label for label, counts in zip(y, counted, strict=True) if counts]
-        check_finite(self._block(X, {name: place for place, name in enumerate(X.columns)}), "StreamingSubspace")
+        self._block(X, {name: place for place, name in enumerate(X.columns)})  # refuses what is no finite number
         if not len(X):
             return
-        if not set(X.columns) <= self._columns.keys():
-            self._grow(X.columns)
-        self._learn(self._block(X, self._columns), labels, None if w is None else weights[counted])
+        model, columns = self._with_columns(X.columns)
+        self._learn(model, columns, self._block(X, columns), labels, None if w is None else weights[counted])
 
-    def _learn(self, rows: Float, labels: list[Any], weights: Any) -> None:
+    def _learn(
+        self, model: DiscriminantSubspace, columns: dict[Hashable, int], rows: Float, labels: list[Any], weights: Any
+    ) -> None:
+        """Let a model of so many columns learn rows; only then it takes the place of the model before."""
         new = list(dict.fromkeys(label for label in labels if label not in self._labels))
         known = self._labels | {label: len(self._names) + place for place, label in enumerate(new)}
-        self._model.partial_fit(rows, np.array([known[label] for label in labels]), sample_weight=weights)
-        if new:  # only now: rows that are refused bring no class
+        model.partial_fit(rows, np.array([known[label] for label in labels]), sample_weight=weights)
+        # only now: rows that are refused bring no column and no class
+        if len(columns) > len(self._columns):
+            self._model, self._columns, self._due = model, columns, 0
+        if new:
             self._labels, self._due = known, 0
             self._names += [label.item() if isinstance(label, np.generic) else label for label in new]
         self._rows += len(rows)
 
-    def _grow(self, names: Iterable[Any]) -> None:
-        """Give new features a column; in the order of their names, so that the order in a row does not matter."""
-        new = sorted((name for name in names if name not in self._columns), key=lambda name: (str(type(name)), name))
+    def _with_columns(self, names: Iterable[Any]) -> tuple[DiscriminantSubspace, dict[Hashable, int]]:
+        """Return the model with a column for each new feature, and the columns; the model itself does not change.
+
+        New columns come in the order of their names, so that the order in a row does not matter.
+        """
+        new = [name for name in names if name not in self._columns]
+        if not new:
+            return self._model, self._columns
+        new = sorted(new, key=lambda name: (str(type(name)), name))
         columns = self._columns | {name: len(self._columns) + place for place, name in enumerate(new)}
         if not hasattr(self._model, "_statistics"):
-            self._columns = columns
-            return
+            return self._model, columns
         width = len(columns)
         fresh = clone(self._model)
         fresh.n_features_in_ = width
@@ -156,10 +168,11 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
                 "Hash the features "
                 "(river.preprocessing.FeatureHasher), or use InterClassScatter, which takes any number."
             )
-        if isinstance(old, ClassReservoir) and isinstance(laid_out, ClassReservoir):
-            old.budget = laid_out.budget
-        self._model._move_columns(np.arange(old.n_features), width)
-        self._columns, self._due = columns, 0
+        grown = copy.copy(self._model)
+        grown._move_columns(np.arange(old.n_features), width)
+        if isinstance(grown._statistics, ClassReservoir) and isinstance(laid_out, ClassReservoir):
+            grown._statistics.budget = laid_out.budget
+        return grown, columns
 
     # Predicting.
 
@@ -169,7 +182,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Parameters
         ----------
         x : dict
-            The features of a row; features that were never learnt are ignored.
+            The features of a row; features that were never learnt are ignored. NaN and infinity are refused.
         **kwargs : object
             Not used.
 
@@ -180,11 +193,11 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         """
         ladder = self._ladder()
         if ladder is not None:
-            return dict(zip(self._names, ladder.probabilities(self._row(x))[0].tolist(), strict=True))
+            return dict(zip(self._names, ladder.probabilities(_row(x, self._columns))[0].tolist(), strict=True))
         known = self._current()
         if known is None:
             return dict.fromkeys(self._names[:1], 1.0)
-        shares = known.head.probabilities(known.seen_points(self._row(x)[:, : known.components.shape[1]]))[0]
+        shares = known.head.probabilities(known.seen_points(_row(x, self._columns)[:, : known.components.shape[1]]))[0]
         return dict(zip(self._seen(known), shares.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -246,7 +259,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         known = self._current()
         if known is None:
             return {}
-        return dict(enumerate(known.points(self._row(x)[:, : known.components.shape[1]])[0].tolist()))
+        return dict(enumerate(known.points(_row(x, self._columns)[:, : known.components.shape[1]])[0].tolist()))
 
     def transform_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return the coordinates of rows in the subspace.
@@ -301,27 +314,41 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         """Return the labels that a predictor tells apart."""
         return [self._names[code] for code in known.classes.tolist()]
 
-    def _row(self, x: dict[Any, Any]) -> Float:
-        row = np.zeros((1, len(self._columns)))
-        columns = self._columns
-        for name, value in x.items():
-            place = columns.get(name)
-            if place is not None:
-                row[0, place] = _number(name, value)
-        return row
-
     def _block(self, X: pd.DataFrame, columns: dict[Hashable, int]) -> Float:
         rows = np.zeros((len(X), len(columns)))
         for name in X.columns:
             if name in columns:
                 try:
-                    rows[:, columns[name]] = X[name].to_numpy()
-                except (TypeError, ValueError):
+                    values = X[name].to_numpy()
+                    rows[:, columns[name]] = (
+                        [float(value) for value in values.tolist()] if values.dtype.kind in "Oc" else values
+                    )
+                except (TypeError, ValueError, OverflowError):
                     raise TypeError(
                         f"StreamingSubspace: the feature {name!r} holds {X[name].dtype} values, and features are "
                         "numbers. Encode it first, for instance with river.preprocessing.OneHotEncoder."
                     ) from None
+        check_finite(rows, "StreamingSubspace")
         return rows
+
+
+def _row(x: dict[Any, Any], columns: dict[Hashable, int]) -> Float:
+    row = np.zeros((1, len(columns)))
+    for name, value in x.items():
+        place = columns.get(name)
+        if place is not None:
+            row[0, place] = _number(name, value)
+    check_finite(row, "StreamingSubspace")
+    return row
+
+
+def _check_label(method: str, label: Any, where: str = "") -> None:
+    """Refuse a label that says nothing: each NaN differs from all others, so each would be a class of its own."""
+    if label is None or label is pd.NA or label != label:
+        raise TypeError(
+            f"StreamingSubspace.{method}: there is no label{where}, y is {label!r}. It learns from labelled rows: "
+            "give y, or leave the row out."
+        )
 
 
 def _number(name: Any, value: Any) -> float:
@@ -332,6 +359,8 @@ def _number(name: Any, value: Any) -> float:
             f"StreamingSubspace: the feature {name!r} is {value!r:.60}, and features are numbers. Encode it first, "
             "for instance with river.preprocessing.OneHotEncoder."
         ) from None
+    except OverflowError:
+        raise ValueError(f"StreamingSubspace: the feature {name!r} is a number past the range of floats.") from None
 
 
 def _linear(estimator: Any) -> DiscriminantSubspace:

@@ -65,7 +65,7 @@ def fit(
     label : str
         The column of the class: integers, strings or booleans.
     weight : str, optional
-        The column of weights: 2 is the row twice, 0 the row absent.
+        The column of weights, whatever their scale; 0 leaves a row out.
     rounds : int
         How often eight states are merged to one on the cluster before the driver merges the rest: 1 for up to a few
         thousand partitions, 0 for few.

@@ -148,10 +148,14 @@ class Contents:
         The other values.
     owner : str
         Whose state it is, for the messages.
+    trial : bool
+        Whether what is read is only checked: then large arrays need not be unpacked.
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], owner: str) -> None:
-        self._arrays, self._facts, self.owner = dict(arrays), dict(facts), owner
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], owner: str, *, trial: bool = False
+    ) -> None:
+        self._arrays, self._facts, self.owner, self.trial = dict(arrays), dict(facts), owner, trial
 
     def __contains__(self, name: str) -> bool:
         """Tell whether there is a value, or a part, of this name."""
@@ -160,7 +164,7 @@ class Contents:
     def part(self, name: str) -> Contents:
         """Take a part out: the values whose names begin with its name."""
         start = f"{name}."
-        result = Contents({}, {}, f"{self.owner}, {name}")
+        result = Contents({}, {}, f"{self.owner}, {name}", trial=self.trial)
         for mine, theirs in ((self._arrays, result._arrays), (self._facts, result._facts)):
             for key in [key for key in mine if key.startswith(start)]:
                 theirs[key.removeprefix(start)] = mine.pop(key)
@@ -198,6 +202,11 @@ class Contents:
                 self.refuse(f"{name} lies in [{least}, {most}], expected [{low}, {high}]")
         return array
 
+    def expect(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise an error unless there is an array of this shape, before anything of its size is allocated."""
+        found = self._arrays[name].shape if name in self._arrays else "missing"
+        self.require(found == shape, f"{name} has shape {found}, expected {shape}")
+
     def lines(self, name: str) -> list[Label]:
         """Take the values that `to_lines` has written."""
         data = self.array(name, np.uint8, (None,))
@@ -218,6 +227,11 @@ class Contents:
         if type(value) is not int or not low <= value <= high:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
+
+    def look(self, name: str) -> int:
+        """Return a whole number that will be asked for later, 0 where there is none."""
+        value = self._facts.get(name)
+        return value if type(value) is int and 0 <= value <= LARGEST else 0
 
     def number(self, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
         """Take a finite number."""

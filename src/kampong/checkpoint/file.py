@@ -24,7 +24,7 @@ import os
 import stat
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -33,13 +33,13 @@ from kampong.checkpoint.replacing import replacing
 from kampong.checkpoint.signing import digest_of, fingerprint, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from io import BufferedReader
 
     from kampong.checkpoint.signing import Digest, Key
 
 MAGIC = b"\x89KAMPONG"
-FORMAT = 1
+FORMAT = 2
 FRAME = struct.Struct("<8sIIQQ32s")
 START = 32
 """The bytes of the frame before the digest."""
@@ -77,17 +77,38 @@ NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 RESTORE = "Restore a copy of the file, or start again without it."
 
+TOO_LARGE = "Load it on a machine with more memory, or do not trust it."
+
+Check: TypeAlias = "Callable[[dict[str, np.ndarray], dict[str, Any]], object]"
+"""Reads the content of a file; its result is not used."""
+
+
+class _Place(NamedTuple):
+    """Where an array lies in a file, and what it is."""
+
+    start: int
+    stop: int
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
 
 # Writing.
 
 
 def write(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    facts: Mapping[str, Any],
+    *,
+    key: Key = None,
+    check: Check | None = None,
 ) -> None:
     """Write arrays and facts to a file, so that a crash at any time leaves the old file or the new one.
 
-    The bytes go to a temporary file in the same folder, which is flushed to the disk and then takes the name; the
-    folder is flushed last. Equal content gives equal bytes. An existing file keeps its permissions.
+    First `check` reads the content as a later run would, and an error leaves the old file. Then the bytes go to a
+    temporary file in the same folder, which is flushed to the disk and takes the name; the folder is flushed last.
+    Equal content gives equal bytes. An existing file keeps its permissions.
 
     Parameters
     ----------
@@ -99,9 +120,11 @@ def write(
         Whatever JSON can hold, all numbers finite.
     key : bytes, str or path, optional
         The key that signs the file, or the file that holds it.
+    check : callable, optional
+        Takes the arrays and facts as `read` returns them, and raises CheckpointError if they cannot be read.
     """
     target = Path(os.path.realpath(path))
-    pieces = _pieces(path, arrays, facts, key)
+    pieces = _pieces(path, arrays, facts, key, check)
     try:
         with replacing(target) as file:
             for piece in pieces:
@@ -114,7 +137,9 @@ def write(
         ) from error
 
 
-def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None) -> bytes:
+def encode(
+    arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None, check: Check | None = None
+) -> bytes:
     """Return the bytes of the file that `write` would write.
 
     Parameters
@@ -125,17 +150,19 @@ def encode(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: K
         Whatever JSON can hold, all numbers finite.
     key : bytes, str or path, optional
         The key that signs them, or the file that holds it.
+    check : callable, optional
+        As for `write`.
 
     Returns
     -------
     bytes
         What `decode` takes; equal content gives equal bytes.
     """
-    return b"".join(_pieces(IN_MEMORY, arrays, facts, key))
+    return b"".join(_pieces(IN_MEMORY, arrays, facts, key, check))
 
 
 def _pieces(
-    path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], key: Key
+    path: Any, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], key: Key, check: Check | None
 ) -> list[bytes | memoryview]:
     """Return what a file consists of: its frame, its header, and every array."""
     secret = key_bytes(key)
@@ -146,6 +173,9 @@ def _pieces(
     length = len(header) + sum(array.nbytes for array in ready.values())
     if length + FRAME.size > LARGEST_FILE:
         raise CheckpointError(f"{path}: a checkpoint of {length} bytes is past the limit of {LARGEST_FILE} bytes.")
+    if check is not None:
+        ordered = {name: np.asarray(arrays[name]) if name in columnwise else ready[name] for name in ready}
+        _check_readable(path, ordered, header, check)
     document: list[bytes | memoryview] = [header, *(_bytes(ready[name]) for name in order)]
     kind, mark = (PLAIN, 0) if secret is None else (SIGNED, fingerprint(secret))
     start = FRAME.pack(MAGIC, FORMAT, kind, length, mark, b"")[:START]
@@ -153,6 +183,19 @@ def _pieces(
     for piece in document:
         digest.update(piece)
     return [start + digest.digest(), *document]
+
+
+def _check_readable(path: Any, arrays: dict[str, np.ndarray], header: bytes, check: Check) -> None:
+    """Refuse to write what a later run could not read: its own checks, on the header as bytes and on the arrays."""
+    reader = _Reader(str(path), io.BytesIO(header), len(header), None)
+    _, _, facts = reader.header(len(header) + sum(array.nbytes for array in arrays.values()))
+    try:
+        check(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{path}: nothing was written, because a later run could not read it: {error} An earlier file is as it "
+            "was. Please report this, with the rows if you can."
+        ) from error
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -286,6 +329,18 @@ class _Reader:
 
     def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         length, expected = self._check_frame()
+        places, columnwise, facts = self.header(length)
+        try:
+            arrays = self._arrays(places)
+            if self.again is not None and not hmac.compare_digest(self.again.digest(), expected):
+                self._refuse("it was changed while it was read")
+            arrays.update({name: np.asfortranarray(arrays[name]) for name in columnwise})
+        except MemoryError:
+            raise CheckpointError(f"{self.path}: {length} bytes do not fit into memory. {TOO_LARGE}") from None
+        return arrays, facts
+
+    def header(self, length: int) -> tuple[list[_Place], list[str], dict[str, Any]]:
+        """Return where the arrays of a document of this length lie, those stored by columns, and the facts."""
         size = int.from_bytes(self._take(8), "little")
         if size > min(LARGEST_HEADER, length - 8):
             self._refuse(f"its header claims {size} bytes")
@@ -296,14 +351,12 @@ class _Reader:
         inner = self._json(metadata["kampong"].encode("utf-8", "surrogatepass"))
         if set(inner) != {"facts", "columnwise"} or not isinstance(inner["facts"], dict):
             self._refuse("its header holds no facts")
-        arrays = self._arrays(header, length - 8 - size)
-        if self.again is not None and not hmac.compare_digest(self.again.digest(), expected):
-            self._refuse("it was changed while it was read")
         columnwise = inner["columnwise"]
-        if not isinstance(columnwise, list) or any(type(name) is not str or name not in arrays for name in columnwise):
+        if not isinstance(columnwise, list) or any(type(name) is not str or name not in header for name in columnwise):
             self._refuse("it names arrays that it does not hold")
-        arrays.update({name: np.asfortranarray(arrays[name]) for name in columnwise})
-        return arrays, inner["facts"]
+        if len(set(columnwise)) < len(columnwise):
+            self._refuse("it names an array twice")
+        return self._places(header, length - 8 - size), columnwise, inner["facts"]
 
     def _check_frame(self) -> tuple[int, bytes]:
         """Return the length of the document and the digest of the whole file, once it is right."""
@@ -360,20 +413,20 @@ class _Reader:
                 f"was given has {fingerprint(self.key):016x}. Give the key that it was signed with."
             )
 
-    def _arrays(self, header: dict[str, Any], length: int) -> dict[str, np.ndarray]:
-        """Read all arrays, one behind the other; offsets that leave a gap or overlap are refused first."""
-        places = []
-        for name, entry in header.items():
-            dtype, shape, start, stop = self._entry(name, entry)
-            places.append((start, stop, name, dtype, shape))
-        places.sort(key=lambda place: place[:2])
+    def _places(self, header: dict[str, Any], length: int) -> list[_Place]:
+        """Return the places of all arrays, one behind the other; offsets that leave a gap or overlap are refused."""
+        places = sorted((self._entry(name, entry) for name, entry in header.items()), key=lambda place: place[:2])
         end = 0
-        for start, stop, name, *_ in places:
-            if start != end:
-                self._refuse(f"the array {name!r} begins at byte {start}, expected {end}")
-            end = stop
+        for place in places:
+            if place.start != end:
+                self._refuse(f"the array {place.name!r} begins at byte {place.start}, expected {end}")
+            end = place.stop
         if end != length:
             self._refuse(f"its arrays end at byte {end} of {length}")
+        return places
+
+    def _arrays(self, places: list[_Place]) -> dict[str, np.ndarray]:
+        """Read all arrays."""
         arrays = {}
         for _, _, name, dtype, shape in places:
             array = np.empty(shape, dtype=dtype)
@@ -387,8 +440,8 @@ class _Reader:
             arrays[name] = array
         return arrays
 
-    def _entry(self, name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-        """Return dtype, shape and place of an array, if they agree on its size."""
+    def _entry(self, name: str, entry: Any) -> _Place:
+        """Return the place of an array, if its dtype and shape agree on its size."""
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             self._refuse(f"it does not describe the array {name!r}")
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -403,7 +456,7 @@ class _Reader:
             self._refuse(f"the array {name!r} of {code} and shape {tuple(shape)} has the place {offsets}")
         if math.prod(n or 1 for n in shape) * dtype.itemsize >= 2**62:
             self._refuse(f"the array {name!r} has the shape {tuple(shape)}")
-        return dtype, tuple(shape), offsets[0], offsets[1]
+        return _Place(offsets[0], offsets[1], name, dtype, tuple(shape))
 
     def _json(self, text: bytes) -> dict[str, Any]:
         def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kampong.checkpoint.errors import CheckpointError
 from kampong.checkpoint.replacing import stem_of
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 if sys.platform != "win32":
     import fcntl
+
+
+RECORD = 200
+"""Bytes of a lock file, always the same, so that no file is ever cut."""
 
 
 class LockedError(CheckpointError):
@@ -56,13 +62,20 @@ def held(path: str) -> Iterator[None]:
 def _take(beside: Path, path: str) -> int | None:
     while sys.platform != "win32":
         try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(beside, flags, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                _refuse(beside)
             return None  # what cannot be written will be said when the model is saved
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > RECORD:
+            os.close(descriptor)
+            _refuse(beside)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.read(descriptor, 200).decode("utf-8", "replace").strip() or "another process"
+            who = os.read(descriptor, RECORD).decode("utf-8", "replace").strip() or "another process"
             os.close(descriptor)
             raise LockedError(
                 f"{path}: another run is learning this model ({who}). Wait for it or stop it, or use another --model "
@@ -73,8 +86,15 @@ def _take(beside: Path, path: str) -> int | None:
             return None
         with contextlib.suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == beside.stat().st_ino:
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode())
+                os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode()[:RECORD].ljust(RECORD))
                 return descriptor
         os.close(descriptor)  # its holder has just removed it
     return None
+
+
+def _refuse(beside: Path) -> NoReturn:
+    """Say that what has the name of the lock is something else: a link, or a file with another content."""
+    raise CheckpointError(
+        f"{beside}: this has the name of the lock of a model, and kampong did not make it (a link, or another file). "
+        "It is left as it is. Find out who put it there, and remove it."
+    )

@@ -16,7 +16,7 @@ from kampong._runtime.locks import lock_of
 from kampong._runtime.version import __version__
 from kampong.checkpoint.contents import LARGEST_WIDTH, Contents, flatten, to_lines
 from kampong.checkpoint.errors import CheckpointError
-from kampong.checkpoint.file import IN_MEMORY, RESTORE, decode, encode, read, write
+from kampong.checkpoint.file import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
 
 if TYPE_CHECKING:
     import os
@@ -31,6 +31,7 @@ CLASSES: dict[str, type[Any]] = {}
 
 PREFIX = "model."
 LEARNT = "learnt."
+GIVEN = "given."
 
 
 def savable(kind: Kind) -> Kind:
@@ -56,7 +57,8 @@ class Savable:
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.
 
-        No pickle: arrays and plain values under a digest, written whole or not at all. The parameters, what was learnt,
+        No pickle: arrays and plain values under a digest, written whole or not at all, after the checks that `load`
+        makes: what could not be loaded is not written, and an earlier file stays. The parameters, what was learnt,
         the feature names and the output container are saved; requests of metadata routing are not.
 
         Parameters
@@ -115,7 +117,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: Key = None) -> None:
         if isinstance(model, Savable):
             model._before_save()
         arrays, facts = pack(model)
-    write(path, arrays, facts, key=key)
+    write(path, arrays, facts, key=key, check=try_unpack)
 
 
 def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
@@ -139,7 +141,7 @@ def to_bytes(model: Any, *, solve: bool = True, key: Key = None) -> bytes:
         if solve and isinstance(model, Savable):
             model._before_save()
         packed = pack(model)
-    return encode(*packed, key=key)
+    return encode(*packed, key=key, check=try_unpack)
 
 
 def from_bytes(data: bytes, *, key: Key = None) -> Any:
@@ -234,8 +236,9 @@ def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             "your own with the decorator kampong.checkpoint.savable."
         )
     kinds = _kinds(type(model))
-    parameters = {key: _encode(name, key, value, kinds[key]) for key, value in model.get_params(deep=False).items()}
-    common: dict[str, Any] = {}
+    given = {key: _as_matrix(value) for key, value in model.get_params(deep=False).items()}
+    parameters = {key: _encode(name, key, value, kinds[key]) for key, value in given.items()}
+    common: dict[str, Any] = {GIVEN[:-1]: {key: value for key, value in given.items() if parameters[key] == MATRIX}}
     if hasattr(model, "n_features_in_"):
         common["n_features_in_"] = int(model.n_features_in_)
     if hasattr(model, "feature_names_in_"):
@@ -271,7 +274,25 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         raise CheckpointError(f"{error} {advice(facts)}") from None
 
 
-def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+def try_unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
+    """Return a model that has passed every check of `unpack`, for comparisons only; what is large is not unpacked.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        As for `unpack`.
+    facts : mapping of str to JSON
+        As for `unpack`.
+
+    Returns
+    -------
+    estimator
+        The model; it must not learn or predict.
+    """
+    return _unpack(arrays, facts, trial=True)
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, trial: bool = False) -> Any:
     known = facts.get("model")
     if not isinstance(known, dict) or not isinstance(facts.get("versions"), dict):
         raise CheckpointError("this checkpoint holds no model.")
@@ -283,15 +304,15 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
     name = known["class"]
     if not isinstance(name, str) or name not in CLASSES:
         raise CheckpointError(f"the class {name!r:.100} is not one of {', '.join(sorted(CLASSES))}.")
-    model = CLASSES[name](**_parameters(name, known["parameters"]))
+    if not isinstance(known["state"], dict):
+        raise CheckpointError(f"the state of {name} is {known['state']!r:.100}.")
+    mine = {key.removeprefix(PREFIX): array for key, array in arrays.items() if key.startswith(PREFIX)}
+    contents = Contents(mine, known["state"], name, trial=trial)
+    model = CLASSES[name](**_parameters(name, known["parameters"], contents.part(GIVEN[:-1])))
     if "output" in known:
         if known["output"] not in ("default", "pandas", "polars") or not hasattr(model, "set_output"):
             raise CheckpointError(f"{name} cannot return its output as {known['output']!r:.100}.")
         model.set_output(transform=known["output"])
-    if not isinstance(known["state"], dict):
-        raise CheckpointError(f"the state of {name} is {known['state']!r:.100}.")
-    mine = {key.removeprefix(PREFIX): array for key, array in arrays.items() if key.startswith(PREFIX)}
-    contents = Contents(mine, known["state"], name)
     _restore(model, contents, known["fitted"])
     return model
 
@@ -318,6 +339,8 @@ def _restore(model: Any, contents: Contents, fitted: Any) -> None:
             raise
         except (ValueError, TypeError) as error:
             contents.refuse(str(error))
+        except MemoryError:
+            contents.refuse(f"it does not fit into memory. {TOO_LARGE}")
         learnt.finish()
     contents.finish()
 
@@ -332,6 +355,9 @@ def advice(facts: Mapping[str, Any]) -> str:
 
 
 # Parameters.
+
+MATRIX = {"array": 2}
+"""What stands for a parameter that is a matrix, such as landmarks; its entries are among the arrays."""
 
 MOST_NUMBERS = 10_000
 """The longest list of numbers that a parameter of a file may be."""
@@ -363,8 +389,25 @@ def _kind_of(value: Any) -> str:
     return "text" if isinstance(value, str) else "number" if isinstance(value, numbers.Real) else "other"
 
 
+def _as_matrix(value: Any) -> Any:
+    """Return rows of real numbers, an array or nested lists, as float32 or float64; any other value as it is."""
+    rows = (
+        isinstance(value, list | tuple) and value and all(isinstance(row, list | tuple | np.ndarray) for row in value)
+    )
+    try:
+        matrix = np.asarray(value) if rows else value
+    except ValueError:  # rows of several lengths
+        return value
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        return value
+    matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+    return matrix if np.isfinite(matrix).all() else value
+
+
 def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
     """Return a parameter as JSON."""
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind == "f" and np.isfinite(value).all():
+        return MATRIX
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -388,13 +431,17 @@ def _encode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:
     )
 
 
-def _parameters(owner: str, values: Any) -> dict[str, Any]:
+def _parameters(owner: str, values: Any, given: Contents) -> dict[str, Any]:
     """Return the parameters in a file; one that the file does not name gets its default."""
     kinds = _kinds(CLASSES[owner])
     if not isinstance(values, dict) or not set(values) <= set(kinds):
         unknown = sorted(set(values) - set(kinds))[:3] if isinstance(values, dict) else values
         raise CheckpointError(f"{owner} has no parameters {unknown!r:.100}.")
-    return {name: _decode(owner, name, value, kinds[name]) for name, value in values.items()}
+    matrices = {name: value for name, value in values.items() if value == MATRIX and "other" in kinds[name]}
+    found = {name: _decode(owner, name, value, kinds[name]) for name, value in values.items() if name not in matrices}
+    found |= {name: given.array(name, (np.float32, np.float64), (None, None)) for name in matrices}
+    given.finish()
+    return found
 
 
 def _decode(owner: str, name: str, value: Any, kinds: set[str]) -> Any:

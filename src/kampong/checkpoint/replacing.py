@@ -25,7 +25,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     Parameters
     ----------
     path : str or path
-        The file; an existing one is replaced.
+        The file; an existing one is replaced. A symbolic link is replaced too, and the file it points to stays.
     data : bytes
         What it holds.
     """
@@ -61,8 +61,10 @@ def replacing(target: Path) -> Iterator[BufferedWriter]:
 
 def _keep_permissions(target: Path, descriptor: int) -> None:
     try:
-        old = target.stat()
+        old = target.lstat()
     except FileNotFoundError:
+        return
+    if stat.S_ISLNK(old.st_mode):
         return
     if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))

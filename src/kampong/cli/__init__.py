@@ -11,7 +11,7 @@ from kampong.cli.common import FORMAT, app
 
 __all__ = ["forgetting", "learning", "main", "models", "papers", "reading"]
 
-USAGE, SOURCE, MODEL, OUTPUT, CLOSED = 2, 3, 4, 5, 141
+USAGE, SOURCE, MODEL, OUTPUT, LEARNT, CLOSED = 2, 3, 4, 5, 6, 141
 
 
 def main() -> None:
@@ -50,6 +50,7 @@ def _fail(error: ValueError) -> NoReturn:
         ((errors.UsageError, errors.ColumnError), USAGE),
         (errors.ResumeError, MODEL),
         (errors.OutputError, OUTPUT),
+        (errors.LearntError, LEARNT),
         (CheckpointError, MODEL),
         (errors.StreamError, SOURCE),
     ]

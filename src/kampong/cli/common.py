@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
     "Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a "
     "record is bad under --strict; 4 the model file is damaged, is signed with another key, or belongs to another run; "
-    "5 an output cannot be written; 130 and 143 stopped by Ctrl-C or SIGTERM, state saved; 141 the program that read "
-    "our output has closed."
+    "5 an output cannot be written; 6 everything given has been learnt before; 130 and 143 stopped by Ctrl-C or "
+    "SIGTERM, state saved; 141 the program that read our output has closed."
 )
 
 FEW = 0.03

@@ -40,6 +40,9 @@ from kampong.cli.common import (
 if TYPE_CHECKING:
     from kampong.streaming.learner import Run
 
+SHOWN = 5
+"""Files that were learnt before that are named on the terminal."""
+
 
 @app.command(
     epilog="Examples:\n\n"
@@ -49,7 +52,11 @@ if TYPE_CHECKING:
     "  kampong learn today.csv --follow --label state -m state.kampong --serve\n\n"
     "  kampong learn moons.csv --label side --kernel rbf -m moons.kampong\n\n"
     "  kampong learn 'rows/*.parquet' --label kind -m rows.kampong --engine local\n\n"
-    "To continue a stopped or killed run, start the same command again: it goes on from the last save."
+    "  kampong learn monday.csv --label state -m week.kampong && kampong learn tuesday.csv -m week.kampong\n\n"
+    "To continue a stopped or killed run, start the same command again: it goes on from the last save.\n\n"
+    "A finished model goes on with other files of the same columns. Files that it has learnt are left out; if there "
+    "are no others, the exit code is 6.\n\n"
+    "`kampong unlearn` takes records out again, unless --half-life is a number."
 )
 def learn(
     source: SourcePath,
@@ -114,9 +121,16 @@ def learn(
     token: Annotated[
         str,
         typer.Option(
-            help="A secret that readers on other hosts must give.", envvar="KAMPONG_TOKEN", rich_help_panel=RESULTS
+            help="A secret that readers must give, at least 8 characters.",
+            envvar="KAMPONG_TOKEN",
+            show_default="a new one, in the address that is printed",
+            rich_help_panel=RESULTS,
         ),
     ] = "",
+    no_token: Annotated[
+        bool,
+        typer.Option("--no-token", help="Show the live page to every user of this machine.", rich_help_panel=RESULTS),
+    ] = False,
     text: Annotated[
         list[str] | None,
         typer.Option(help="A column of text, hashed by words. May be repeated.", rich_help_panel=COLUMNS),
@@ -160,6 +174,9 @@ def learn(
         typer.Option(
             "--live", help="stdin cannot be replayed, so a resumed run skips nothing.", rich_help_panel=SOURCE
         ),
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Learn files once more that were learnt before.", rich_help_panel=SOURCE)
     ] = False,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.", rich_help_panel=RESULTS)] = 30.0,
     dead_letters: Letters = "",
@@ -236,8 +253,9 @@ def learn(
     labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
+    secret = _secret(token, no_token)
     stop, received = stop_on_signals()
-    page = _live_page(labelled.name, _provenance(labelled.name, model, letters), serve, host, port, token, quiet)
+    page = _live_page(labelled.name, _provenance(labelled.name, model, letters), serve, host, port, secret, quiet)
     watchers = _watchers(quiet or as_json, page)
 
     told: list[Any] = []
@@ -262,12 +280,13 @@ def learn(
         watch=watch,
         stop=stop,
         key=key,
+        again=again,
     )
-    if watchers and not quiet and sys.stderr.isatty() and not as_json and not run.idle:
+    if watchers and not quiet and sys.stderr.isatty() and not as_json:
         watchers[0].write(run)
     if report:
         _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters))
-    _tell_end(run, model, source[0], letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
+    _tell_end(run, model, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
     if report:
         say(quiet or as_json, f"{report}: the report.")
     if page is not None:
@@ -293,8 +312,10 @@ def demo(
     home.mkdir(parents=True, exist_ok=True)
     digits, model, report = home / "digits.csv", home / "digits.kampong", home / "report.html"
     write_digits(digits)
-    model.unlink(missing_ok=True)
-    command = f"kampong learn {digits} --label digit --model {model} --out {home / 'predictions.csv'} --report {report}"
+    predictions = home / "predictions.csv"
+    for earlier in (model, predictions):
+        earlier.unlink(missing_ok=True)
+    command = f"kampong learn {digits} --label digit --model {model} --out {predictions} --report {report}"
     say(quiet, f"$ {command}{' --serve' if serve else ''}")
     arguments = [*command.split()[1:], *(["--serve"] if serve else []), *(["--quiet"] if quiet else [])]
     app(arguments, standalone_mode=False)
@@ -313,16 +334,27 @@ def _watchers(quiet: bool, page: Any) -> list[Any]:
 
 
 def _live_page(
-    source: str, provenance: dict[str, Any], serve: bool, host: str, port: int, token: str, quiet: bool
+    source: str, provenance: dict[str, Any], serve: bool, host: str, port: int, token: str | None, quiet: bool
 ) -> Any:
     if not serve:
         return None
     from kampong.report.live import LivePage
 
     title = f"{_title(source)}, live"
-    page = LivePage(host=host, port=port, token=token or None, title=title, provenance=provenance)
-    say(quiet, f"Live page: {page.start()}")
+    page = LivePage(host=host, port=port, token=token, title=title, provenance=provenance)
+    say(quiet and token != "auto", f"Live page: {page.start()}")  # nobody can guess a token that was made
+    if token is None:
+        say(quiet, "WARNING: --no-token: every user of this machine can read the live page.")
     return page
+
+
+def _secret(token: str, no_token: bool) -> str | None:
+    """Return the token of the live page, "auto" to make one, None for none."""
+    from kampong.streaming.errors import UsageError
+
+    if token and no_token:
+        raise UsageError("--token and --no-token contradict each other. Give one of them, or none: a token is made.")
+    return None if no_token else token or "auto"
 
 
 def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
@@ -341,21 +373,13 @@ def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) 
     write_report(path, run.model, run.history, title=_title(source), provenance=provenance, **more)
 
 
-def _grown(run: Run, source: str) -> str:
-    """Say what to do if the source is longer than what was learnt."""
-    if (
-        source != "-"
-        and run.place
-        and "offset" in run.place
-        and not run.place["file"]
-        and Path(source).stat().st_size > run.place["offset"]
-    ):
-        return f"{source} may have grown since: --follow learns the rest."
-    return ""
+def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
+    from kampong.streaming.prediction import known_classes
 
-
-def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
     counters = run.counters
+    classes = known_classes(run.model)
+    if run.finished and classes is not None and len(classes) == 1:
+        say(quiet, f"WARNING: only the class {classes[0]!r} has come. Nothing can be predicted before there are two.")
     if as_json:
         facts = {
             **vars(counters),
@@ -363,18 +387,22 @@ def _tell_end(run: Run, model: str, source: str, letters: str, quiet: bool, as_j
             **run.history.summary(),
             "finished": run.finished,
             "resumed": run.resumed,
+            "sources": [{"name": one.name, "rows": one.rows, "dead": one.dead} for one in run.learnt.sources],
+            "skipped": list(run.skipped),
             "model": model,
         }
         print(json.dumps(facts, ensure_ascii=False), file=stdout)
         return
-    if run.idle:
-        say(quiet, f"{model}: already finished, {counters.rows:,} rows; nothing to do. {_grown(run, source)}".rstrip())
-        return
+    for name in run.skipped[:SHOWN]:
+        say(quiet, f"{name}: learnt before, and left out.")
+    if len(run.skipped) > SHOWN:
+        say(quiet, f"… and {len(run.skipped) - SHOWN:,} more files that were learnt before.")
+    new = f" ({counters.rows - run.earlier.rows:,} of them new)" if run.earlier.rows else ""
     score = f", accuracy {counters.accuracy:.4f} before learning" if counters.scored else ""
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
-    say(quiet, f"{model}: {counters.rows:,} rows{score}{dead}; {state}.")
-    tell_dead(quiet, counters.dead, counters.records, letters)
+    say(quiet, f"{model}: {counters.rows:,} rows{new}{score}{dead}; {state}.")
+    tell_dead(quiet, counters.dead - run.earlier.dead, counters.records - run.earlier.records, letters)
     if counters.filled:
         say(quiet, f"{counters.filled:,} missing numbers were filled in with the means of their columns.")
     if counters.unknown:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +48,22 @@ class Members:
         return Members(self.rows, position[self.codes], self.weights, self.n_rows)
 
 
+SPARE_BYTES, SPARE = 2**24, 64
+"""The most that labels may take as an array of one width: 16 MiB, or so many times the bytes of their characters."""
+
+
 class LabelIndex:
     """The classes seen so far, numbered in order of appearance, and how to sort them.
 
-    Labels are integers (or whole floats), strings, or booleans; one index holds one kind.
+    Labels are integers (or whole floats), strings, or booleans; one index holds one kind. Numbers of several dtypes are
+    compared exactly, and refused if no dtype of numpy holds all of them: `sorted` never holds two equal labels.
     """
 
     def __init__(self) -> None:
         self.labels: list[Label] = []
         self.dtype: np.dtype[Any] | None = None
         self._codes: dict[Label, int] = {}
+        self._longest = self._letters = 0  # of strings: the characters of the longest, and of all
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,6 +72,7 @@ class LabelIndex:
         """Return an independent copy."""
         other = LabelIndex()
         other.labels, other.dtype, other._codes = list(self.labels), self.dtype, dict(self._codes)
+        other._longest, other._letters = self._longest, self._letters
         return other
 
     def encode(self, y: np.ndarray) -> tuple[Integer, list[Label]]:
@@ -84,7 +90,10 @@ class LabelIndex:
             numbers_, new = self._number(values)
             table[present] = numbers_
             return table[shifted], new
-        codes, new = self._number(y.tolist())
+        values = y.tolist()
+        if kind == "O":
+            values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        codes, new = self._number(values)
         return np.asarray(codes, dtype=np.int64), new
 
     @property
@@ -114,7 +123,9 @@ class LabelIndex:
         for label in new:
             self._codes[label] = len(self.labels)
             self.labels.append(label)
-        self._note(dtype)
+            if isinstance(label, str):
+                self._longest, self._letters = max(self._longest, len(label)), self._letters + len(label)
+        self.dtype = self._joined(dtype)
 
     def remove(self, gone: Integer) -> Integer:
         """Take classes out by their numbers; return the new number of each class before, −1 for those taken out."""
@@ -122,29 +133,63 @@ class LabelIndex:
         kept[gone] = False
         self.labels = [label for label, stays in zip(self.labels, kept, strict=True) if stays]
         self._codes = {label: code for code, label in enumerate(self.labels)}
+        lengths = [len(label) for label in self.labels if isinstance(label, str)]
+        self._longest, self._letters = max(lengths, default=0), sum(lengths)
         if not self.labels:
             self.dtype = None
         return np.where(kept, np.cumsum(kept) - 1, -1)
 
-    def check(self, new: Sequence[Label]) -> None:
-        """Refuse a value that is not a label, and a label of another kind than those already here."""
-        for label in new:
-            kind, example = _kind(label), (self.labels or new)[0]
+    def check(self, new: Sequence[Label], y: np.ndarray) -> None:
+        """Refuse values that are not labels, and labels that cannot stand beside those already here.
+
+        Parameters
+        ----------
+        new : sequence of label
+            The labels of `y` that are not here yet.
+        y : array
+            All labels of the batch: True is not new beside 1, and is of another kind.
+        """
+        kinds = {type(label): label for label in y.tolist()} if y.dtype.kind == "O" else {}
+        examples = [*new, *kinds.values(), *y[:1].tolist()]
+        for label in examples:
+            kind, example = _kind(label), (self.labels or examples)[0]
             if kind != _kind(example):
                 raise ValueError(
                     f"y contains the label {label!r}, a {kind}, beside labels such as {example!r}, a {_kind(example)}. "
                     "Use one kind of label throughout the stream."
                 )
+        joined = self._joined(y.dtype)
+        if joined.kind == "U":
+            self._check_strings(new)
+        elif joined.kind != "O":
+            wanted = list(new) if joined == self.dtype else [*self.labels, *new]
+            lost = _not_held(wanted, joined)
+            if lost is not None:
+                before = "" if self.dtype is None else f" beside labels of dtype {self.dtype}"
+                raise ValueError(
+                    f"y has labels of dtype {y.dtype}{before}: the label {lost!r} cannot be compared exactly, because "
+                    f"{joined} does not hold it. Use one integer dtype throughout, or strings."
+                )
 
-    def _note(self, dtype: np.dtype[Any]) -> None:
+    def _check_strings(self, new: Sequence[Any]) -> None:
+        """Refuse strings that an array of one width cannot hold, or only with a multiple of their memory."""
+        if any(label[-1:] == "\0" for label in new):
+            raise ValueError("y contains a label that ends in a zero character, which numpy drops. Rename the class.")
+        lengths = [len(label) for label in new]
+        longest, count = max(self._longest, *lengths, 0), len(self.labels) + len(new)
+        if new and too_wide(longest, count, self._letters + sum(lengths)):
+            raise ValueError(
+                f"y has {count} classes, and one label of {longest:,} characters: as strings of one width they would "
+                f"take {4 * longest * count:,} bytes. Use shorter labels."
+            )
+
+    def _joined(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of the labels here and of others together."""
         if dtype.kind in "UST":
             dtype = np.dtype("U")
         if self.dtype is None or self.dtype == dtype:
-            self.dtype = dtype
-        elif "O" in (self.dtype.kind, dtype.kind):
-            self.dtype = np.dtype(object)
-        else:
-            self.dtype = np.result_type(self.dtype, dtype)
+            return dtype
+        return np.dtype(object) if "O" in (self.dtype.kind, dtype.kind) else np.result_type(self.dtype, dtype)
 
     @property
     def order(self) -> Integer:
@@ -160,7 +205,7 @@ class LabelIndex:
 def _kind(label: object) -> str:
     if isinstance(label, (bool, np.bool_)):
         return "boolean"
-    if isinstance(label, numbers.Real):
+    if isinstance(label, int | float | np.integer | np.floating):
         if not math.isfinite(label):
             raise ValueError(f"y contains the missing label {label!r}. Drop the rows that have no label.")
         return "number"
@@ -170,6 +215,20 @@ def _kind(label: object) -> str:
         f"y contains {label!r} of type {type(label).__name__}; a label is an integer, a string or a boolean. "
         "Drop the rows that have no label."
     )
+
+
+def _not_held(labels: list[Label], dtype: np.dtype[Any]) -> Label | None:
+    """Return a number or boolean that a dtype cannot hold exactly, None where it holds all."""
+    try:
+        held = np.array(labels, dtype=dtype).tolist()
+    except OverflowError:
+        return max(labels, key=lambda label: abs(float(label)))
+    return next((label for label, found in zip(labels, held, strict=True) if label != found), None)
+
+
+def too_wide(width: int, count: int, letters: int) -> bool:
+    """Tell whether strings take far more memory in an array of one width than their own characters do."""
+    return 4 * width * count > max(SPARE_BYTES, SPARE * letters)
 
 
 def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, Integer, list[Label]]:
@@ -184,9 +243,35 @@ def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, In
         raise ValueError(f"y has dtype {y.dtype}; labels are integers, strings or booleans.")
     if y.dtype.kind == "S":
         y = y.astype("U")
+    if y.dtype.kind == "f" and y.dtype.itemsize > 8:  # numbers that no file holds
+        plain = y.astype(np.float64)
+        if not np.array_equal(plain, y, equal_nan=True):
+            raise ValueError(f"y has dtype {y.dtype} and labels that float64 does not hold. Use integers or strings.")
+        y = plain
     codes, new = index.encode(y)
-    index.check(new)
+    index.check(new, y)
     return y, codes, new
+
+
+def codes_among(classes: np.ndarray, y: np.ndarray) -> Integer:
+    """Return the place of each label among the classes, −1 where it is none of them; compared exactly.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes,)
+        The classes.
+    y : array of shape (n,)
+        Labels, of any dtype.
+
+    Returns
+    -------
+    array of int of shape (n,)
+        The places.
+    """
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    values, inverse = np.unique(y, return_inverse=True)
+    found = np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
+    return np.asarray(found[inverse.reshape(-1)])
 
 
 def is_indicator(y: Any) -> bool:
@@ -239,6 +324,8 @@ def labels_state(labels: np.ndarray) -> dict[str, Any]:
     dict
         What `labels_from` takes.
     """
+    if labels.dtype.kind == "U" and too_wide(labels.itemsize // 4, len(labels), sum(map(len, labels.tolist()))):
+        labels = np.array(labels.tolist())  # as wide as the longest
     return {"values": to_lines(_known(labels.tolist(), labels.dtype)), "dtype": labels.dtype.str}
 
 
@@ -258,6 +345,10 @@ def labels_from(contents: Contents) -> np.ndarray:
     values, dtype = contents.lines("values"), contents.dtype("dtype")
     contents.finish()
     try:
+        if dtype.kind == "U":
+            lengths = [len(str(value)) for value in values]
+            width = max(dtype.itemsize // 4, *lengths, 0)
+            contents.require(not too_wide(width, len(values), sum(lengths)), f"strings of {width} characters each")
         labels = np.array(values, dtype=dtype)
     except (ValueError, OverflowError) as error:
         contents.refuse(f"the labels are not of dtype {dtype} ({error})")
@@ -309,7 +400,11 @@ def index_from(contents: Contents) -> LabelIndex:
             contents.refuse("there are labels without a dtype")
         return index
     try:
-        index.check(values)
+        given = np.empty(len(values), dtype=object)
+        given[:] = values
+        index.check(values, given)
+        if dtype.kind == "U":
+            index._check_strings([str(value) for value in values])
         index.add(values, dtype)
         fits = index.sorted.tolist() == sorted(values) and (dtype.kind in "UO") >= isinstance(
             next(iter(values), 0), str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 REALS = (np.float32, np.float64)
 
+LARGEST = 1e150
+"""Rows with an entry of this magnitude are not learnt: the squares of class means would overflow."""
+
 LARGEST_ENTRY = 1e155
 """Rows with larger entries are never learnt: their squares overflow."""
 
 LEAST_MAGNITUDE = 1e-145
 """Where all rows are smaller, their squares lose digits or vanish."""
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-300, 1e290
-"""Positive weights outside are refused: their shares and sums vanish or overflow."""
+LEAST_WEIGHT, MOST_WEIGHT = 1e-145, 1e145
+"""Positive weights outside are refused: sums of their squares vanish or overflow."""
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> Float:
@@ -96,13 +99,32 @@ def check_finite(X: Rows, name: str) -> None:
     assert_all_finite(X, estimator_name=name, input_name="X")
 
 
-def raise_not_finite(X: Rows, name: str) -> None:
-    """Say why sums over X are not finite: NaN, infinity, or numbers too large to square."""
+def check_squarable(X: Rows, name: str) -> None:
+    """Refuse rows with NaN or infinity, or with numbers too large to square."""
+    check_finite(X, name)
+    if largest_magnitude(X) >= LARGEST:
+        raise_not_finite(X, name, np.ones(1))
+
+
+def largest_magnitude(X: Rows) -> float:
+    """Return the largest magnitude of an entry, 0 where there is none."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def raise_not_finite(X: Rows, name: str, weights: Float) -> NoReturn:
+    """Say why sums over X cannot be kept: NaN, infinity, numbers too large to square, or too large a weight."""
     assert_all_finite(X, estimator_name=name, input_name="X")
-    largest = float(np.abs(X.data if sparse.issparse(X) else X).max())
+    largest = largest_magnitude(X)
+    if largest >= LARGEST:
+        raise ValueError(
+            f"{name}: the squares of X overflow (largest magnitude {largest:.3g}, which must stay below about 1e150). "
+            "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
     raise ValueError(
-        f"{name}: the squares of X overflow (largest magnitude {largest:.3g}, which must stay below about 1e150). "
-        "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        f"{name}: the weighted squares of X overflow (largest magnitude {largest:.3g}, largest weight "
+        f"{weights.max(initial=0.0):.3g}): with those learnt before, their sum must stay below 1e300. Scale the "
+        "features, for instance with sklearn.preprocessing.StandardScaler, or multiply the weights by a constant."
     )
 
 

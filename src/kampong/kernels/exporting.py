@@ -23,8 +23,9 @@ class ExportingMargin:
         Parameters
         ----------
         sparse : bool, optional
-            Whether the pipeline takes sparse rows too. By default it does where the model was fitted on such rows, or
-            its kernel computes no distances.
+            By default the pipeline takes dense and sparse rows. If the model was fitted on dense rows and its kernel
+            computes distances, sparse rows are made dense to keep their digits. True keeps sparse rows sparse, False
+            takes dense rows only.
 
         Returns
         -------

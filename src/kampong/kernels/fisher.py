@@ -376,7 +376,8 @@ class KernelMarginSubspace(KernelSubspace):
 
     def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
         ridge = self._head_ridge()
-        trial = choose_parameter(MarginCriterion, self._statistics, self._wanted(), self.head, value, ridge)[2]
+        statistics = self._statistics.in_rows()
+        trial = choose_parameter(MarginCriterion, statistics, self._wanted(), self.head, value, ridge)[2]
         found = None if trial is None else trial(inside, components)
         return found if isinstance(found, HeadTrial) else None  # a row has one label here
 

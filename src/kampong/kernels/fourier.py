@@ -8,6 +8,7 @@ Choromanski, Holtmann-Rice and Kumar 2016).
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,8 +50,12 @@ class FourierBasis:
             )
         self.kernel, self.width, self.seed = kernel, int(width), int(seed)
         self.rank = 2 * -(-int(rank) // 2)
-        self.frequencies: Float = draw_frequencies(self.width, self.rank // 2, kernel.gamma, self.seed)
         self._columns: dict[Any, Float] = {}
+
+    @functools.cached_property
+    def frequencies(self) -> Float:
+        """The frequencies, one a row, drawn when they are first needed: a file claims their number and their width."""
+        return draw_frequencies(self.width, self.rank // 2, self.kernel.gamma, self.seed)
 
     def values(self, X: Rows) -> Float:
         """Return the features of rows, (n, rank), in the precision of the rows."""
@@ -91,7 +96,7 @@ class FourierBasis:
     def from_state(cls, contents: Contents, width: int) -> Self:
         """Return the basis that `to_state` wrote, for rows of this width."""
         rank = contents.whole("n_fourier", low=2, high=LARGEST_WIDTH)
-        contents.require(rank % 2 == 0 and rank * width < 2**34, f"n_fourier is {rank} for {width} features")
+        contents.require(rank % 2 == 0, f"n_fourier is {rank}, expected an even number")
         kernel = Kernel.from_state(contents.part("kernel"), width)
         result = cls(kernel, width, rank, int(contents.array("seed", np.uint64, ())))
         contents.finish()

@@ -136,7 +136,10 @@ class LandmarkBasis:
         """Return the basis that `to_state` wrote, for rows of this width."""
         m = contents.whole("n_landmarks", low=1, high=LARGEST_WIDTH)
         kernel = Kernel.from_state(contents.part("kernel"), width)
-        result = cls(kernel, rows_from(contents.part("landmarks"), (m, width)))
+        landmarks = rows_from(contents.part("landmarks"), (m, width))
+        dense = isinstance(landmarks, np.ndarray)
+        contents.require(dense or kernel.centre is None, "the landmarks are sparse, and the kernel has a centre")
+        result = cls(kernel, landmarks)
         if result.rank != m:
             contents.refuse(f"{m - result.rank} of {m} landmarks depend on the others")
         contents.finish()

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._runtime.callbacks import with_callbacks
 from kampong._runtime.compute import stack
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint import savable
 from kampong.data.rows import check_choice, check_number, validate_rows
 from kampong.kernels.margin_features import MarginFeatures
@@ -182,7 +183,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         self.verbose = verbose
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any) -> Self:
         """Extract the features.
 
@@ -202,7 +203,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         return self
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Float:
         """Extract the features and return them for the same rows, which takes no further kernel values.
 
@@ -225,7 +226,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         X, values = self._fit(X, y)
         return values.astype(X.dtype, copy=False)
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from a batch and the rows stored so far, then forget all rows that no feature uses.
 
@@ -261,8 +262,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         seen = 0 if first else self.n_samples_seen_
         if first:
             self._encode(y if classes is None else np.asarray(classes))
-        self._refuse_new_classes(y)
-        codes, numbers_ = np.searchsorted(self.classes_, y), seen + np.arange(X.shape[0])
+        codes, numbers_ = self._known_codes(y), seen + np.arange(X.shape[0])
         sample = RowSample(X, codes, numbers_) if first else self._sample.joined(RowSample(X, codes, numbers_))
         start: Start = {}
         if not first:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from kampong.kernels.fourier import FourierBasis
-from kampong.subspace.plain import product, shifted
+from kampong.subspace.plain import centre_steps, product, shifted
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float
@@ -33,7 +33,8 @@ def kernel_steps(
     centre : array of shape (p,)
         What is taken off.
     sparse : bool or None
-        Whether sparse rows must be taken; None where they may be.
+        True: sparse rows stay sparse. False: no sparse rows are taken. None: sparse rows are taken, and made dense
+        where the kernel is centred.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def value_steps(
     """Return steps for k(X, points)·coefficientsᵀ, about the centre of the kernel where it has one."""
     steps: list[tuple[str, Any]] = []
     if kernel.centre is not None and not sparse:  # the distances keep their digits
-        steps = [("centre", shifted(kernel.centre))]
+        steps = centre_steps(kernel.centre, sparse)
         points = _dense(points) - kernel.centre
     return [*steps, (name, values_step(kernel, points, coefficients))]
 

@@ -244,20 +244,23 @@ class KernelSubspace(DiscriminantSubspace):
         return rows, watcher.finish
 
     @one_at_a_time
-    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> None:
+    def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
         if not isinstance(self._statistics, KernelScatter):
             check_finite(X, type(self).__name__)
             weights = check_weights(sample_weight, X.shape[0])
-            if not weights.any():
-                return
-            statistics = self._placed(X, y, weights)
-            if self._statistics.n_classes:
-                statistics.declare(self._statistics.classes)
-            statistics.update(X, y, weights)
-            self._statistics = statistics
+            waiting = copy.copy(self._statistics)  # which holds the classes declared
+            if classes is not None:
+                waiting.declare(classes)
+            if weights.any():
+                statistics = self._placed(X, y, weights)
+                if waiting.n_classes:
+                    statistics.declare(waiting.classes)
+                self._statistics = statistics.update(X, y, weights)
+            else:
+                self._statistics = waiting
             self._forget_results()
             return
-        super()._learn(X, y, sample_weight)
+        super()._learn(X, y, sample_weight, classes)
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         """Return empty statistics on landmarks placed with these rows."""
@@ -434,17 +437,20 @@ class KernelSubspace(DiscriminantSubspace):
         statistics = getattr(self, "_statistics", None)
         if not isinstance(statistics, KernelScatter):
             return None
+        self._check_all()  # a file with other parameters could not be read
         assert isinstance(statistics.basis, LandmarkBasis | FourierBasis)
         state: dict[str, Any] = {"basis": statistics.basis.to_state(), "statistics": statistics.to_state()}
         if self._width is not None:
             state["width"] = self._width.to_state()
-        return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
+        known = self._known()
+        return state if known is None else {**state, "predictor": known.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
-        part = contents.part("basis")
+        part, sums = contents.part("basis"), contents.part("statistics")
         kind = FourierBasis if "n_fourier" in part else LandmarkBasis
+        rank = part.look("n_fourier" if kind is FourierBasis else "n_landmarks")
+        sums.expect("scatter", (rank * (rank + 1) // 2,))  # before a kernel matrix of that size is made
         basis = kind.from_state(part, self.n_features_in_)
-        sums = contents.part("statistics")
         kept = ClassReservoir.from_state(sums.part("kept"), basis.width) if "kept" in sums else None
         estimated = sums.flag("estimated") if "estimated" in sums else False
         plain = ClassScatter.from_state(sums, basis.rank)

@@ -41,7 +41,7 @@ SCOUTS, JUDGES, ROWS = 500, 1024, 4096
 
 
 ENOUGH = 500
-"""With less weight the width is the usual one: too few rows to choose by."""
+"""With fewer rows the width is the usual one."""
 
 
 class LandmarkLeaveOneOut(LeaveOneOut):
@@ -65,7 +65,8 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         white = _whitener(statistics.within_scatter(), ridge)
         self.values, self.usual = np.zeros(statistics.n_features), 1.0
         self.means = np.asarray(white(np.where(self.counts[:, None] > 0, statistics.means - self.mean, 0.0)))
-        self.rows = np.asarray(white(np.asarray(sample.rows) - self.mean))
+        self.plain = np.asarray(sample.rows) - self.mean
+        self.rows = np.asarray(white(self.plain))
         self._take(sample)
         self.judges = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
         self.judging = self.rows[self.judges]
@@ -131,6 +132,7 @@ def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float,
     """Return heads to try, where enough rows of the sample can judge."""
     if inside.multilabel or statistics.kept is None:
         return None
+    statistics = statistics.in_rows()
     rows = LandmarkLeaveOneOut(statistics, statistics.sample(KEPT), ridge)
     if rows.own[rows.judges].sum() < FEWEST:
         return None
@@ -162,6 +164,7 @@ def choose_width(
     Choice or None
         None where too few rows judge.
     """
+    weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     if weights.sum() < ENOUGH:
         return None
     chosen, _ = first_keys(row_keys(np.arange(1, len(codes) + 1), weights, seed), ROWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -14,8 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import fix_signs, project
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import WholeParameters
 from kampong.checkpoint import Savable
-from kampong.data.rows import check_number, check_points, raise_not_finite, validate_rows
+from kampong.data.rows import (
+    check_number,
+    check_points,
+    check_weights,
+    largest_magnitude,
+    raise_not_finite,
+    validate_rows,
+)
 from kampong.recursions.snapshot import FIRST, orthonormal
 from kampong.recursions.state import RecursionState
 from kampong.recursions.steps import DISTANCE, PRINCIPAL
@@ -31,11 +40,14 @@ EPSILONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
 NEAR = 0.005
 """Losses that differ by less are equal, and the smaller ε is taken."""
 
+SAFE = 1e50
+"""Rows of larger entries are learnt by a copy first: a step takes up to fifth powers of them."""
+
 LARGEST = 1e4
 """The largest weight of a row: it takes as many steps."""
 
 
-class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Recursion(WholeParameters, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the recursions: what does not depend on the labels."""
 
     n_components: Any
@@ -226,7 +238,10 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if weights is None:
             weights = np.ones(X.shape[0])
         elif (weights != 1).any():
-            X, codes, weights = _single_steps(type(self).__name__, X, codes, weights)
+            X, codes, weights = _single_steps(X, codes, weights)
+        largest = largest_magnitude(X)
+        if largest > SAFE:
+            self._states = copy.deepcopy(self._states)  # the steps may overflow, and then the earlier states stay
         located = np.zeros((0, len(self._state.theta))) if points is None else points
         start, stop, n = 0, 0, X.shape[0]
         while start < n and not self._converged:
@@ -239,6 +254,11 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if self._state.n_samples == self._state.snapshot.next_edge:
                 self._look()
             start = stop
+        if largest > SAFE and not all(state.is_finite() for state in self._states):
+            raise ValueError(
+                f"{type(self).__name__}: the steps for these rows overflow (largest magnitude {largest:.3g}; up to "
+                f"{SAFE:g} they never do). Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+            )
         if points is not None and start < n:
             state = self._state
             points[start:] = project(X[start:], orthonormal(state.vectors), state.mean)
@@ -284,13 +304,21 @@ class Recursion(Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
 
-def _single_steps(name: str, X: Rows, codes: Integer, weights: Float) -> tuple[Rows, Integer, Float]:
-    """Return rows of weight at most 1: a row of weight 2.5 becomes itself twice and half of itself."""
+def check_steps(name: str, sample_weight: Any, n_rows: int) -> Float | None:
+    """Return the weights of rows that take as many steps."""
+    if sample_weight is None:
+        return None
+    weights = check_weights(sample_weight, n_rows)
     if weights.max() > LARGEST or weights[weights > 0].min(initial=1.0) < 1 / LARGEST:
         raise ValueError(
             f"{name}: sample_weight lies in [{weights.min():g}, {weights.max():g}], but a row of weight w takes w "
             f"steps: give 0, or weights between {1 / LARGEST:g} and {LARGEST:g}."
         )
+    return weights
+
+
+def _single_steps(X: Rows, codes: Integer, weights: Float) -> tuple[Rows, Integer, Float]:
+    """Return rows of weight at most 1: a row of weight 2.5 becomes itself twice and half of itself."""
     steps = np.ceil(weights).astype(np.int64)
     rows = np.repeat(np.arange(len(weights)), steps)
     shares = np.ones(len(rows))
@@ -305,5 +333,5 @@ def finite_rows(X: Rows, name: str) -> Rows:
     with np.errstate(over="ignore"):
         total = float(np.vdot(values, values)) if values.dtype == np.float64 else float(np.abs(values).sum())
     if not np.isfinite(total):
-        raise_not_finite(X, name)
+        raise_not_finite(X, name, np.ones(1))
     return X

@@ -9,10 +9,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint import savable
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.rows import check_choice, check_number, check_weights, validate_batch
-from kampong.recursions.base import EPSILONS, Recursion, finite_rows
+from kampong.data.rows import check_choice, check_number, validate_batch
+from kampong.recursions.base import EPSILONS, Recursion, check_steps, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         """
         return cls(n_components, a=a, theta=theta, amnesia=amnesia, update="distance")
 
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any, weights: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
@@ -249,7 +250,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         self._directions()
         return self
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.
 
@@ -273,7 +274,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         X, y = validate_batch(self, X, y, reset=reset)
         return self._learn(X, y, classes, sample_weight, reset=reset)
 
-    @one_at_a_time
+    @whole
     def partial_fit_transform(self, X: Any, y: Any, classes: Any = None) -> Float:
         """Take more rows, and return each in the subspace as it is after that row: y(i) = W(i)ᵀ(u(i) − m(i)).
 
@@ -400,7 +401,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
                 "several labels a row."
             )
         rows = finite_rows(X, name)
-        weights = None if sample_weight is None else check_weights(sample_weight, X.shape[0])
+        weights = check_steps(name, sample_weight, X.shape[0])
         index = LabelIndex() if reset else self._index.copy()
         if classes is not None:
             declared = np.asarray(classes)

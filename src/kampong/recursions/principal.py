@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint import savable
 from kampong.data.rows import validated
 from kampong.recursions.base import Recursion, finite_rows
@@ -82,7 +82,7 @@ class CandidCovarianceFreePCA(Recursion):
         self.amnesia = amnesia
         self.tol = tol
 
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
@@ -101,7 +101,7 @@ class CandidCovarianceFreePCA(Recursion):
         self._learn(X, reset=True)._directions()
         return self
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.
 

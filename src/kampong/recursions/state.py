@@ -104,6 +104,11 @@ class RecursionState:
         """Return for each vector 0 before it starts, 1 when it has, 2 when it has moved."""
         return self._started
 
+    def is_finite(self) -> bool:
+        """Tell whether no step has overflowed."""
+        arrays = (self.theta, self.counts, self.quotients, self._totals, self._basis, self._mixing, self._gram)
+        return all(bool(np.isfinite(array).all()) for array in arrays)
+
     def look(self) -> None:
         """Take a snapshot of the present directions."""
         counts = self.counts[: self.n_classes]

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import hmac
-import ipaddress
 import logging
+import secrets
 import socket
 import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, HTTPError, RequestHandler
 
+from kampong.report.admission import Guard, LimitedServer, is_this_machine
 from kampong.report.page import live_page, report_of, to_json
 from kampong.report.snapshot import take
 from kampong.streaming.history import History
@@ -55,9 +54,10 @@ class LivePage:
         The address to serve at. All addresses except this machine's own (127.0.0.1, ::1, localhost) need a token.
     port : int
         The port; 0 takes a free one.
-    token : str, optional
+    token : str or None
         A secret of at least 8 characters. Requests without it are refused. The address that `start` returns contains
-        it; the browser keeps it in a cookie.
+        it; the browser keeps it in a cookie. "auto" makes a new one. None needs none: every user of this machine can
+        then read the page, with labels, columns and the latest rows of the map.
     title : str
         The heading.
     provenance : mapping, optional
@@ -84,13 +84,15 @@ class LivePage:
         self,
         host: str = "127.0.0.1",
         port: int = 0,
-        token: str | None = None,
+        token: str | None = "auto",
         *,
         title: str = "kampong",
         provenance: Mapping[str, Any] | None = None,
         interval: float = 1.0,
     ) -> None:
-        if token is None and not _is_this_machine(host):
+        if token == "auto":
+            token = secrets.token_urlsafe()
+        if token is None and not is_this_machine(host):
             raise ValueError(
                 f"LivePage: host={host!r} can be reached from other machines. Give a token, which readers must have, "
                 "or serve at 127.0.0.1."
@@ -98,7 +100,7 @@ class LivePage:
         if token is not None and len(token) < SHORTEST_TOKEN:
             raise ValueError(
                 f"LivePage: the token has {len(token)} characters; at least {SHORTEST_TOKEN} are needed. "
-                "`secrets.token_urlsafe()` makes a good one."
+                "token='auto' makes a good one."
             )
         self.host, self.port, self.token = host, port, token
         self.title, self.provenance, self.interval = title, dict(provenance or {}), interval
@@ -210,12 +212,11 @@ class LivePage:
                 ("/report.html", _Static, {"desk": desk, "kind": "report"}),
                 ("/data", _Data, {"desk": desk}),
             ],
-            guard=_Guard(self.token, self.port),
+            guard=Guard(self.token, self.port),
             log_function=lambda handler: None,
         )
-        # Nothing but requests of a few lines is read, and nobody keeps a silent connection open for long.
-        server = HTTPServer(application, max_body_size=2**16, max_header_size=2**15, idle_connection_timeout=120)
-        server.add_socket(listening)
+        server = application.server = LimitedServer(application)
+        server.take_from(listening)
         loop.add_callback(ready.set)
         loop.start()
         server.stop()
@@ -295,40 +296,12 @@ class _Desk:
             await asyncio.sleep(0.01)
 
 
-class _Guard:
-    """Decides which requests are allowed, including those of the websocket."""
-
-    def __init__(self, token: str | None, port: int) -> None:
-        self.token, self.cookie = token, f"kampong_{port}"
-
-    def refusal(self, request: Any) -> str:
-        """Return why a request is refused, or an empty text if it is allowed."""
-        host = request.headers.get("Host", "").lower()
-        origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host:
-            return "This page is not for other sites."
-        if self.token is not None:
-            cookie = request.cookies.get(self.cookie)
-            admitted = self.is_token(cookie.value if cookie else "")
-            return "" if admitted else "Open the address that was printed when the page started: it holds the token."
-        # Another host name that resolves to this machine would let its owner read the page.
-        name = urlsplit(f"//{host}").hostname or ""
-        return "" if _is_this_machine(name) else "Without a token this page is only for 127.0.0.1 and localhost."
-
-    def brings_token(self, request: Any) -> bool:
-        """Whether this is the first request, with the token in its address."""
-        given = request.query_arguments.get("token", [b""])[-1].decode("utf-8", "replace")
-        return request.path == "/" and self.is_token(quote(given, safe=""))
-
-    def is_token(self, text: str) -> bool:
-        """Compare a token in constant time."""
-        return self.token is not None and hmac.compare_digest(text.encode(), quote(self.token, safe="").encode())
-
-
 class _Guarded(Application):
     """An application that asks the guard before every request."""
 
-    def __init__(self, handlers: Any, *, guard: _Guard, **settings: Any) -> None:
+    server: LimitedServer
+
+    def __init__(self, handlers: Any, *, guard: Guard, **settings: Any) -> None:
         super().__init__(handlers, **settings)
         self._guard = guard
 
@@ -339,10 +312,19 @@ class _Guarded(Application):
         reason = self._guard.refusal(request)
         if reason:
             return self.get_handler_delegate(request, _Refuse, {"reason": reason})
+        self.server.admit(request.connection.stream)
         return super().find_handler(request, **more)
 
 
-class _Static(RequestHandler):
+class _Handler(RequestHandler):
+    """Logs an error of its own in one line: readers decide how often there is one."""
+
+    def log_exception(self, kind: Any, value: Any, traceback: Any) -> None:
+        if not isinstance(value, HTTPError):
+            _log.warning("The live page could not answer %s: %s: %s", self.request.path, kind.__name__, value)
+
+
+class _Static(_Handler):
     """The page itself, and the report of the current state."""
 
     def initialize(self, desk: _Desk, kind: str) -> None:
@@ -355,7 +337,7 @@ class _Static(RequestHandler):
         self.finish(self._desk.page if self._kind == "page" else self._desk.report)
 
 
-class _Data(RequestHandler):
+class _Data(_Handler):
     """The state after the one that the reader has seen, as JSON."""
 
     def initialize(self, desk: _Desk) -> None:
@@ -378,10 +360,10 @@ class _Data(RequestHandler):
             return
 
 
-class _Admit(RequestHandler):
+class _Admit(_Handler):
     """Puts the token into a cookie, and takes it out of the address."""
 
-    def initialize(self, guard: _Guard) -> None:
+    def initialize(self, guard: Guard) -> None:
         self._guard = guard
 
     def get(self) -> None:
@@ -389,7 +371,7 @@ class _Admit(RequestHandler):
         self.redirect("/")
 
 
-class _Refuse(RequestHandler):
+class _Refuse(_Handler):
     """Answers 403 with the reason."""
 
     def initialize(self, reason: str) -> None:
@@ -399,16 +381,6 @@ class _Refuse(RequestHandler):
         self.set_status(403)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(self._answer)
-
-
-def _is_this_machine(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _now() -> str:

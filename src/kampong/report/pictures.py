@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong._runtime.extras import how_to_install
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -53,8 +55,7 @@ def draw_classes(
         import matplotlib.pyplot as plt
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "draw_classes needs matplotlib, which is not installed. Install the plot extra: "
-            'pip install "kampong[plot]"',
+            f"draw_classes needs matplotlib, which is not installed. Install the plot extra: {how_to_install('plot')}.",
             name="matplotlib",
         ) from None
 

@@ -76,7 +76,7 @@ def take(
     dict of str to JSON
         Plain values that share nothing with the model or the history; what is not known is None.
     """
-    predictor = getattr(model, "_predictor", None) if predictor is None else predictor
+    predictor = _known(model) if predictor is None else predictor
     curves, points = history.curves(), history.points()
     table, weights = (history.class_table(), None) if history.rows else _learnt_classes(model)
     order = np.array(sorted(range(len(table.names)), key=lambda place: _natural(table.names[place])), dtype=np.int64)
@@ -267,13 +267,19 @@ def _parameter(history: History, predictor: Predictor | None) -> str:
     return predictor.criterion.parameter
 
 
+def _known(model: Any) -> Predictor | None:
+    """Return what has been solved already."""
+    found: Predictor | None = model._known() if hasattr(model, "_known") else None
+    return found
+
+
 def _facts(model: Any) -> list[list[str]]:
     """Return what the model is and what it uses, without parameters that were left at None."""
     if model is None:
         return [["model", "not started"]]
     facts = [["model", type(model).__name__]]
     reads = {"rows learnt": "n_samples_seen_", "features": "n_features_in_"}
-    if getattr(model, "_predictor", None) is not None:  # solved already
+    if _known(model) is not None:  # solved already
         reads |= {"solver in use": "solver_", "products with S_w": "n_steps_"}
     for name, attribute in reads.items():
         try:

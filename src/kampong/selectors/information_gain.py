@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.compute import compiled
 from kampong._runtime.locks import both_locked, one_at_a_time
+from kampong._runtime.whole import WholeParameters, whole
 from kampong.checkpoint import Savable, savable
 from kampong.checkpoint.contents import digest_of
 from kampong.data.gate import admit
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @savable
-class InformationGain(Savable, SelectorMixin, BaseEstimator):
+class InformationGain(WholeParameters, Savable, SelectorMixin, BaseEstimator):
     """Keep the columns whose presence tells most about the class.
 
     A term is present in a row where its value is not zero. Its score is the mutual information of presence and class,
@@ -92,7 +93,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
     def __init__(self, n_features: int = 10) -> None:
         self.n_features = n_features
 
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count all rows, forgetting what was learnt before.
 
@@ -117,7 +118,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._gains = information_gain(self.presence_, self.class_counts_)
         return self
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Count more rows; order and batches do not matter.
 
@@ -174,7 +175,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         result._gains = None
         return result
 
-    @one_at_a_time
+    @whole
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
         """Take rows out again: the counts become those of a selector that never saw them.
 
@@ -216,7 +217,7 @@ class InformationGain(Savable, SelectorMixin, BaseEstimator):
         self._numbers[codes] = np.where(gone, 0, np.maximum(self._numbers[codes] - taken._numbers, 1))
         return self._receipt(before, codes[gone], int(np.count_nonzero(weights)), float(weights.sum()))
 
-    @one_at_a_time
+    @whole
     def unlearn_class(self, label: Any) -> Receipt:
         """Take all rows of a class out again, without having them at hand.
 

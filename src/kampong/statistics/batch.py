@@ -9,13 +9,13 @@ from scipy import sparse
 
 from kampong._runtime.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
-from kampong.data.rows import raise_not_finite
+from kampong.data.rows import LARGEST, raise_not_finite
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
 
-LARGEST = 1e150
-"""The squares of class means above this magnitude overflow."""
+MOST = 1e300
+"""The largest weight, and the largest weighted sum of squares about the origin, that is learnt: sums stay finite."""
 
 LOST_DIGITS = 1e-3
 """If the scatter of a column is a smaller share of its sum of squares, the column is shifted before it is summed."""
@@ -43,7 +43,7 @@ def summarise(X: Rows, members: Members, owner: str) -> Summary:
         else:
             means, squares = _summarise_sparse(X, members, counts[present])
     if len(present) and not (np.isfinite(squares).all() and -LARGEST < means.min() <= means.max() < LARGEST):
-        raise_not_finite(X, owner)
+        raise_not_finite(X, owner, members.weights)
     return Summary(present, counts[present], means, squares)
 
 
@@ -121,13 +121,53 @@ def shift_far_columns(X: sparse.csr_array, members: Members, batch: Summary) -> 
 
 
 @compiled
-def all_finite(X: Float) -> bool:
-    """Tell whether the sum of the squares of all entries is finite."""
-    total = 0.0
+def rows_fit(
+    X: Float, rows: Integer, codes: Integer, weights: Float, counts: Float, means: Float, squares: Float, decay: float
+) -> bool:
+    """Tell whether rows may be learnt one by one: each entry, and what is learnt then, stays within the limits."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            total += np.float64(X[i, j]) * np.float64(X[i, j])
-    return bool(np.isfinite(total))
+            if not abs(X[i, j]) < LARGEST:
+                return False
+    weight, total = decay * counts.sum(), decay * squares.sum()
+    for p in range(len(rows)):
+        k = codes[p]
+        weight += weights[p]
+        for j in range(X.shape[1]):
+            total += weights[p] * np.float64(X[rows[p], j]) * np.float64(X[rows[p], j])
+        if k < len(counts) and not (codes[:p] == k).any():
+            total += decay * counts[k] * _length(means[k])
+    return bool(weight <= MOST and total <= MOST)
+
+
+@compiled
+def summary_fits(
+    classes: Integer,
+    more: Float,
+    more_means: Float,
+    more_squares: Float,
+    counts: Float,
+    means: Float,
+    squares: Float,
+    decay: float,
+) -> bool:
+    """Tell whether the summary of a batch may join a state: what is learnt then stays within the limits."""
+    weight, total = decay * counts.sum(), decay * squares.sum()
+    for p in range(len(classes)):
+        k = classes[p]
+        weight += more[p]
+        total += more_squares[p] + more[p] * _length(more_means[p])
+        if k < len(counts):
+            total += decay * counts[k] * _length(means[k])
+    return bool(weight <= MOST and total <= MOST)
+
+
+@compiled
+def _length(row: Float) -> float:
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * row[j]
+    return total
 
 
 @compiled

@@ -74,6 +74,11 @@ class DriftingScatter(SampledScatter):
         self.ladder.told = codes[np.searchsorted(classes, labels)]
         return True
 
+    def hush(self) -> None:
+        """Forget what a predictor of all rows said of rows that did not come."""
+        if self.ladder is not None:
+            self.ladder.given = self.ladder.told = None
+
     def said(self) -> np.ndarray | None:
         """Return what was predicted of each of the last rows before it was learnt; None where nothing could be said."""
         if self.ladder is None or not len(self.ladder.said) or self.ladder.said.min() < 0:
@@ -100,8 +105,10 @@ class DriftingScatter(SampledScatter):
         total = counts[seen].sum()
         statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
         statistics._peak_diagonal = statistics._scatter.diagonal().copy()
+        unit = self.ladder.weight_unit
+        statistics._seconds[held] = unit * counts[seen]
         statistics.n_samples = self.n_samples
-        return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
+        return RecentRows(statistics, units, unit * ridge_rows(self.n_features) / float(total))
 
     def stepping(self) -> tuple[Float, Float] | None:
         """Return weights, (K, d), and offsets, (K,), in the order of the classes, of what steps with every row.
@@ -144,6 +151,10 @@ class DriftingScatter(SampledScatter):
             self.ladder = Ladder.from_state(contents.part("ladder"), self.n_features, len(self._index))
         elif "stepper" in contents:
             self.ladder = Stepper.from_state(contents.part("stepper"), self.n_features, len(self._index))
+
+    def _take_out(self, taken: Any) -> tuple[Float, Integer]:
+        self.ladder = None  # what steps with every row cannot step back
+        return super()._take_out(taken)
 
     def _move(self, places: Integer, n_features: int) -> None:
         super()._move(places, n_features)

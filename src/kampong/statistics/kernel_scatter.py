@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from kampong._runtime.compute import blocks
-from kampong.data.rows import check_finite, check_rows, check_weights
+from kampong.data.rows import check_rows, check_squarable, check_weights
 from kampong.statistics.scatter import ClassScatter, mirror
 
 if TYPE_CHECKING:
     from kampong._runtime.compute import Float, Integer, Rows
     from kampong.data.labels import Label
-    from kampong.statistics.means import ClassMeans
+    from kampong.statistics.means import ClassMeans, Reading
     from kampong.statistics.reservoir import ClassReservoir
     from kampong.statistics.rows import Sample
 
@@ -109,8 +109,8 @@ class KernelScatter(ClassScatter):
         product: Float = self._turn() @ block
         return product
 
-    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
-        """Learn a batch of rows in blocks, so that memory does not grow with the batch.
+    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0, classes: Any = None) -> Self:
+        """Learn a batch of rows in blocks, so that memory does not grow with it; on an error the state is as before.
 
         Parameters
         ----------
@@ -122,6 +122,8 @@ class KernelScatter(ClassScatter):
             A weight of 2 is the row twice, a weight of 0 the row absent.
         decay : float
             First multiply the weights of everything learnt before by this factor in [0, 1].
+        classes : array of shape (classes,), optional
+            Classes that may come, added with weight 0.
 
         Returns
         -------
@@ -129,13 +131,24 @@ class KernelScatter(ClassScatter):
             This object.
         """
         X = check_rows(X, self.basis.width)
-        check_finite(X, type(self).__name__)
-        reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay)
-        self._turned = None
-        for part in blocks(X.shape[0], self.basis.rank * X.dtype.itemsize, target=VALUES_BYTES):
-            self._learn(self.basis.values(X[part]), reading.part(part.start, part.stop))
-        if self.kept is not None:
-            self.kept.update(X, y, reading.weights, decay=decay)
+        check_squarable(X, type(self).__name__)
+        weights = check_weights(sample_weight, X.shape[0])
+        reading = self._read(y, weights, decay, classes)
+        kept = None if self.kept is None else self.kept._check(X, self.kept._read(y, weights, 1.0))
+        parts = list(blocks(X.shape[0], self.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        if len(parts) == 1:
+            self._learn(self._check(self.basis.values(X), reading))
+        else:  # summed up apart, since a later block may be refused
+            apart = ClassScatter(self.n_features)
+            for part in parts:
+                cut = reading.part(part.start, part.stop)._replace(decay=1.0)
+                apart._learn(apart._check(self.basis.values(X[part]), cut))
+            codes = np.arange(len(apart._index))
+            self._check_sums(apart, codes, decay)
+            self._accept(reading)
+            self._take_in(apart, codes)
+        if self.kept is not None and kept is not None:
+            self.kept._learn(kept)
         return self
 
     def sample(self, most: int) -> Sample:
@@ -213,15 +226,23 @@ class KernelScatter(ClassScatter):
         result = type(self)(basis).declare(np.array(labels, dtype=self._index.dtype))
         result.update(sample.rows, self.kept.classes[sample.members.codes], sample.members.weights)
         result.n_samples, result._numbers[:n] = self.n_samples, self._numbers[:n]
+        result._seconds[:n] = self._seconds[:n]
         result.kept, result.estimated = self.kept._copy(), self.estimated or self.kept.full
         return result
 
+    def _scaled(self, factor: float) -> Self:
+        self._turn()  # it does not depend on the scale, and is kept
+        view = super()._scaled(factor)
+        view.kept = None if self.kept is None else self.kept._scaled(factor)
+        return view
+
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
+        super().decay(factor)
         self._turned = None
         if self.kept is not None:
             self.kept.decay(factor)
-        return super().decay(factor)
+        return self
 
     @classmethod
     def from_state(cls, contents: Any, n_features: int) -> Self:
@@ -266,6 +287,10 @@ class KernelScatter(ClassScatter):
         result.estimated = self.estimated
         return result
 
+    def _accept(self, reading: Reading) -> None:
+        self._turned = None
+        super()._accept(reading)
+
     def _refuse_estimates(self) -> None:
         if self.estimated:
             raise ValueError(
@@ -275,6 +300,8 @@ class KernelScatter(ClassScatter):
 
     def _join(self, other: Any, joined: Float) -> None:
         super()._join(other, joined)
+        if not isinstance(other, KernelScatter):  # blocks of one batch
+            return
         self.estimated |= other.estimated
         if self.kept is not None:
             self.kept = None if other.kept is None else self.kept.merge(other.kept)

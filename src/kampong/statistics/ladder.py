@@ -30,6 +30,7 @@ from kampong.statistics.ladder_steps import (
     MOST,
     NEXT,
     ROWS,
+    SECONDS,
     SLEPT,
     START,
     WEIGHT,
@@ -44,6 +45,7 @@ from kampong.statistics.ladder_steps import (
     solve_all,
     waking,
     watch,
+    weight_unit,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +97,11 @@ class Ladder:
     def losses(self) -> Float:
         """The recent loss of each rung, and of the predictor that was given, least is best."""
         return self._rungs.losses.copy()
+
+    @property
+    def weight_unit(self) -> float:
+        """What a typical row weighs: a weight over it is a number of rows."""
+        return float(weight_unit(self._rungs.clock))
 
     @property
     def awake(self) -> bool:
@@ -151,6 +158,7 @@ class Ladder:
             clock[NEXT] = max(clock[NEXT], stop + AHEAD)
         learn_ahead(rungs, np.ascontiguousarray(X, dtype=np.float64), codes, weights, decays(), waking())
         clock[WEIGHT] += weights.sum()
+        clock[SECONDS] += np.square(weights).sum()
         rungs.counts[-1], rungs.means[-1], rungs.within[-1] = counts, means, np.tril(scatter)
         rungs.column_mean[:] = counts / counts.sum() @ means
         rungs.column_squares[:] = np.diagonal(scatter) + counts @ np.square(means - rungs.column_mean)
@@ -252,9 +260,9 @@ class Ladder:
             rungs.means[place, codes] += part[:, None] * shift
             rungs.counts[place, codes] = both
         rungs.losses[:] = (rungs.losses + more.losses) / 2
-        awake = max(rungs.clock[IS_AWAKE], more.clock[IS_AWAKE])
+        awake, slept = np.maximum(rungs.clock, more.clock)[[IS_AWAKE, SLEPT]]
         rungs.clock[:] += more.clock
-        rungs.clock[[IS_AWAKE, CHOSEN]] = awake, np.argmin(rungs.losses[:-1])
+        rungs.clock[[IS_AWAKE, SLEPT, CHOSEN]] = awake, slept, np.argmin(rungs.losses[:-1])
         rungs.clock[[START, NEXT]] = rungs.clock[ROWS]  # a new cycle
         rungs.clock[[MISSED, BEST]] = 0.0, -1.0
         solve_all(rungs)
@@ -295,6 +303,8 @@ class Ladder:
         contents.require(clock[IS_AWAKE] in (0.0, 1.0), f"clock is awake {clock[IS_AWAKE]}")
         contents.require(clock[ROWS] >= 0 and float(clock[ROWS]).is_integer(), f"clock has {clock[ROWS]} rows")
         contents.require(clock[WEIGHT] >= 0, f"clock has the weight {clock[WEIGHT]}")
+        alike = clock[SECONDS] >= 0 and (clock[SECONDS] > 0) == (clock[WEIGHT] > 0)
+        contents.require(alike, f"clock has the squared weights {clock[SECONDS]} of the weight {clock[WEIGHT]}")
         times = clock[[START, NEXT, MISSED, BEST]]
         contents.require(bool((times == np.round(times)).all()), f"clock has parts of rows: {times.tolist()}")
         rows = clock[ROWS]

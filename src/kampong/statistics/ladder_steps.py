@@ -51,8 +51,8 @@ LONG, AHEAD = 1024.0, 4096
 
 ALWAYS = 2**62
 
-ROWS, WEIGHT, IS_AWAKE, GAIN, CHOSEN, START, NEXT, SLEPT, MISSED, BEST = range(10)
-CLOCK = 10
+ROWS, WEIGHT, IS_AWAKE, GAIN, CHOSEN, START, NEXT, SLEPT, MISSED, BEST, SECONDS = range(11)
+CLOCK = 11
 
 SELDOM = 32
 """How often the rung of all rows is solved while the rows double."""
@@ -71,10 +71,11 @@ class Rungs(NamedTuple):
         The scores of each rung: weights · (row − centre) + offset, −∞ for a class that it does not know.
     losses : array of shape (rungs + 1,)
         The recent loss of each rung, and of the predictor of all rows that is given.
-    clock : array of shape (10,)
+    clock : array of shape (11,)
         Rows, their weight, whether awake, what the ladder has gained in this cycle, the chosen rung, the rows at which
         this cycle began and the next one begins, how long the cycle before was, how often the predictor of all rows has
-        erred since the last multiple of CYCLE, and between the best two of them while the ladder slept (−1 for none).
+        erred since the last multiple of CYCLE, and between the best two of them while the ladder slept (−1 for none);
+        the sum of the squared weights of the rows.
     """
 
     counts: Float
@@ -113,6 +114,12 @@ def ridge_rows(n_features: int) -> float:
 
 
 @compiled
+def weight_unit(clock: Float) -> float:
+    """Return what a typical row weighs: a weight over it is a number of rows."""
+    return clock[SECONDS] / clock[WEIGHT] if clock[WEIGHT] > 0 else 1.0
+
+
+@compiled
 def column_variances(mean: Float, squares: Float, weight: float) -> Float:
     """Return the variance of each column; one that never changed gets 1, which then decides nothing."""
     result = np.empty(len(mean))
@@ -124,9 +131,9 @@ def column_variances(mean: Float, squares: Float, weight: float) -> Float:
 
 
 @compiled
-def _factorise(scatter: Float, variances: Float, factor: Float) -> None:
+def _factorise(scatter: Float, variances: Float, unit: float, factor: Float) -> None:
     """Write the upper Cholesky factor of the scatter and its ridge; the inner loop adds along rows, which is quick."""
-    d, ridge = len(variances), ridge_rows(len(variances))
+    d, ridge = len(variances), unit * ridge_rows(len(variances))
     row = np.empty(d)
     for i in range(d):
         row[:i] = scatter[i, :i]
@@ -137,7 +144,7 @@ def _factorise(scatter: Float, variances: Float, factor: Float) -> None:
             value -= entry * entry
             for m in range(j + 1, i):
                 row[m] -= entry * factor[j, m]
-        factor[i, i] = np.sqrt(max(value, 1e-12 * variances[i]))
+        factor[i, i] = np.sqrt(max(value, 1e-12 * unit * variances[i]))
 
 
 @compiled
@@ -172,7 +179,7 @@ def solve(rungs: Rungs, rung: int, variances: Float, factor: Float) -> None:
     for k in range(len(counts)):
         for j in range(len(centre)):
             centre[j] += counts[k] / total * means[k, j]
-    _factorise(rungs.within[rung], variances, factor)
+    _factorise(rungs.within[rung], variances, weight_unit(rungs.clock), factor)
     for k in range(len(counts)):
         if counts[k] <= FADED * total:
             offsets[k] = -np.inf
@@ -213,31 +220,29 @@ def _solve_due(rungs: Rungs, paces: Integer, factor: Float) -> None:
 def _learn(rungs: Rungs, rung: int, x: Float, code: int, weight: float, decay: float, offset: Float) -> None:
     """Let a rung forget a little and learn a row: the scatter grows by a rank of one."""
     counts, mean, within = rungs.counts[rung], rungs.means[rung, code], rungs.within[rung]
-    own, factor = weight, 1.0
     if decay < 1.0:
-        factor = decay**weight
-        own = (1.0 - factor) / (1.0 - decay)
-        counts *= factor
+        counts *= decay
     before = counts[code]
-    counts[code] = before + own
-    share = own / counts[code]
+    counts[code] = before + weight
+    share = weight / counts[code]
     for j in range(len(x)):
         offset[j] = x[j] - mean[j]
         mean[j] += share * offset[j]
     for i in range(len(x)):
         left = before * share * offset[i]
         for j in range(i + 1):
-            within[i, j] = factor * within[i, j] + left * offset[j]
+            within[i, j] = decay * within[i, j] + left * offset[j]
 
 
 @compiled
 def _learn_columns(rungs: Rungs, x: Float, weight: float) -> None:
     """Learn mean and variance of the columns."""
     rungs.clock[WEIGHT] += weight
+    rungs.clock[SECONDS] += weight * weight
     for j in range(len(x)):
         step = x[j] - rungs.column_mean[j]
         rungs.column_mean[j] += step * weight / rungs.clock[WEIGHT]
-        rungs.column_squares[j] += weight * step * (x[j] - rungs.column_mean[j])
+        rungs.column_squares[j] += max(weight * step * (x[j] - rungs.column_mean[j]), 0.0)  # rounding may pass x
 
 
 @compiled

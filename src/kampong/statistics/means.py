@@ -20,9 +20,9 @@ from kampong.data.labels import (
     members_of,
     memberships_of,
 )
-from kampong.data.rows import LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
-from kampong.statistics.batch import LARGEST, Summary, all_finite, few_dense, join, learn_rows, summarise
-from kampong.statistics.removal import HINT, NotLearntError, part, part_mean
+from kampong.data.rows import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
+from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
+from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,30 +34,35 @@ if TYPE_CHECKING:
 FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
 
-MOST = 1e300
-"""The largest weight and sum of squares that a file may hold: their sums stay finite."""
-
 FEW = 8
 """A batch of at most so many rows is learnt row by row, which costs less than a summary."""
 
 
 class Reading(NamedTuple):
-    """A batch whose labels have been checked and numbered: memberships, weights, new labels and their dtype."""
+    """A batch whose labels have been checked and numbered: memberships, weights, and the classes known with it."""
 
     members: Members
     weights: Float
-    new: list[Label]
-    dtype: np.dtype[Any]
+    known: LabelIndex
     multilabel: bool
     decay: float
 
     def part(self, start: int, stop: int) -> Reading:
-        """Return some of the rows; only the first part brings the new labels and the decay."""
-        first = start == 0
-        members, weights = self.members.part(start, stop), self.weights[start:stop]
-        return Reading(
-            members, weights, self.new if first else [], self.dtype, self.multilabel, self.decay if first else 1.0
-        )
+        """Return some of the rows."""
+        return self._replace(members=self.members.part(start, stop), weights=self.weights[start:stop])
+
+
+class Checked(NamedTuple):
+    """A batch that will be learnt: nothing of it can be refused any more.
+
+    A few dense `few` are learnt row by row, others by their sums; with several labels a row, rows have a mean too.
+    """
+
+    X: Rows
+    reading: Reading
+    few: Float | None = None
+    sums: Summary | None = None
+    row_mean: Float | None = None
 
 
 class ClassMeans:
@@ -74,6 +79,8 @@ class ClassMeans:
     ----------
     n_samples : int
         Rows of positive weight seen. Each counts as one, whatever its weight and age.
+    faded : bool
+        Whether rows have lost weight as others came: then nobody knows what is left of a row.
     multilabel : bool or None
         Whether the targets are indicator matrices; None before the first batch.
 
@@ -98,11 +105,13 @@ class ClassMeans:
     def __init__(self, n_features: int) -> None:
         self.n_features = int(n_features)
         self.n_samples = 0
+        self.faded = False
         self.multilabel: bool | None = None
         self._index = LabelIndex()
         self._counts: Float = np.zeros(0)
         self._means: Float = np.zeros((0, self.n_features))
         self._squares: Float = np.zeros(0)
+        self._seconds: Float = np.zeros(0)  # the sum of w² of each class
         self._numbers: Integer = np.zeros(0, dtype=np.int64)  # rows of each class, whatever their weight
         self._peaks: Float = np.zeros(0)  # the largest squares about the origin of each class that rows have left
         self._row_weight = 0.0
@@ -163,6 +172,31 @@ class ClassMeans:
         """Return the mean of the rows, each counted once."""
         return self._row_mean if self.multilabel else self.mean
 
+    @property
+    def fades(self) -> bool:
+        """Tell whether rows have lost weight here, so that none can be taken out at the weight it came with."""
+        return self.faded
+
+    @property
+    def weight_unit(self) -> float:
+        """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
+        n = len(self._index)
+        total, seconds = self._counts[:n].sum(), self._seconds[:n].sum()
+        return float(seconds / total) if total > 0 and seconds > 0 else 1.0
+
+    @property
+    def effective_rows(self) -> float:
+        """Return how many rows of equal weight tell as much: (Σw)² / Σw² (Kish), whatever the scale of the weights.
+
+        With decay that is about three half-lives. Where a row has several labels, each counts.
+        """
+        return self.total / self.weight_unit
+
+    def in_rows(self) -> Self:
+        """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
+        unit = self.weight_unit
+        return self if unit == 1.0 else self._scaled(1.0 / unit)
+
     def between_factor(self) -> Float:
         """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
         counts, means = self.counts, self.means
@@ -188,7 +222,7 @@ class ClassMeans:
 
     # What a stream does.
 
-    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0) -> Self:
+    def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0, classes: Any = None) -> Self:
         """Learn a batch of rows; on an error the state is as before.
 
         Parameters
@@ -198,9 +232,11 @@ class ClassMeans:
         y : array of shape (rows,) or indicator matrix of shape (rows, labels)
             One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
         sample_weight : array of shape (rows,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            A weight of 2 is the row twice in every mean and scatter, a weight of 0 the row absent.
         decay : float
             First multiply the weights of everything learnt before by this factor in [0, 1].
+        classes : array of shape (classes,), optional
+            Classes that may come, added with weight 0.
 
         Returns
         -------
@@ -208,44 +244,33 @@ class ClassMeans:
             This object.
         """
         X = check_rows(X, self.n_features)
-        reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay)
-        self._learn(X, reading)
+        reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay, classes)
+        self._learn(self._check(X, reading))
         return self
 
     def declare(self, classes: Any) -> Self:
         """Add classes that may come, with weight 0."""
-        labels = np.asarray(classes)
-        if labels.ndim != 1:
-            raise ValueError(f"classes has shape {labels.shape}; give a one-dimensional list of labels.")
-        labels, _, new = check_labels(self._index, labels, len(labels))
-        self._declare(new, labels.dtype)
+        self._know(self._with_classes(classes))
         return self
 
     def merge(self, other: ClassMeans) -> Self:
         """Return the statistics of both streams together; neither operand changes."""
         self._check_mergeable(other)
-        result = self._copy()
-        result._declare([x for x in other._index.labels if x not in result._index._codes], other._index.dtype)
-        codes = np.array([result._index._codes[label] for label in other._index.labels], dtype=np.int64)
-        n = len(codes)
-        seen = np.flatnonzero(other._counts[:n])
-        batch = Summary(codes[seen], other._counts[seen], other._means[seen], other._squares[seen])
-        result._join(other, result._absorb(batch))
-        if other.multilabel:
-            result._absorb_row_mean(other._row_weight, other._row_mean)
-        result.multilabel = self.multilabel if self.multilabel is not None else other.multilabel
-        result._numbers[codes] += other._numbers[:n]
-        result._peaks[codes] += other._peaks[:n]
-        result.n_samples += other.n_samples
+        result, theirs = self._copy(), other._index
+        new = [label for label in theirs.labels if label not in result._index._codes]
+        result._know(with_labels(result._index, new, theirs.dtype))
+        result._take_in(other, np.array([result._index._codes[label] for label in theirs.labels], dtype=np.int64))
         return result
 
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
         check_factor(factor)
+        self.faded = self.faded or factor < 1
         self._counts *= factor
         self._squares *= factor
+        self._seconds *= factor * factor
         gone = self._counts < LEAST_WEIGHT  # its share would vanish in the sum of all
-        self._counts[gone] = self._squares[gone] = 0.0
+        self._counts[gone] = self._squares[gone] = self._seconds[gone] = 0.0
         self._row_weight *= factor
         return self
 
@@ -271,8 +296,9 @@ class ClassMeans:
         """
         X = check_rows(X, self._width)
         reading = self._read(y, check_weights(sample_weight, X.shape[0]), 1.0)
-        if reading.new:
-            raise NotLearntError(f"class {reading.new[0]!r} was never learnt, so no row of it can be taken out. {HINT}")
+        new = reading.known.labels[len(self._index) :]
+        if new:
+            raise NotLearntError(f"class {new[0]!r} was never learnt, so no row of it can be taken out. {HINT}")
         taken = self._empty().update(X, y, reading.weights)
         left = self._copy()
         _, gone = left._take_out(taken)
@@ -330,10 +356,13 @@ class ClassMeans:
         n = len(self._index)
         return {
             "labels": index_state(self._index),
-            "form": np.array([self.n_features, self.n_samples, {None: -1, False: 0, True: 1}[self.multilabel]]),
+            "form": np.array(
+                [self.n_features, self.n_samples, {None: -1, False: 0, True: 1}[self.multilabel], self.faded]
+            ),
             "counts": self._counts[:n].copy(),
             "means": self._means[:n].copy(),
             "squares": self._squares[:n].copy(),
+            "seconds": self._seconds[:n].copy(),
             "numbers": self._numbers[:n].copy(),
             "peaks": self._peaks[:n].copy(),
             "row_weight": np.array(self._row_weight),
@@ -377,7 +406,7 @@ class ClassMeans:
 
     # How.
 
-    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
+    def _read(self, y: Any, weights: Float, decay: float, classes: Any = None) -> Reading:
         """Check and number the labels of a batch, once; the state is unchanged."""
         check_factor(decay)
         multilabel = is_indicator(y)
@@ -387,31 +416,85 @@ class ClassMeans:
                 + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
                 + " Use one form throughout."
             )
-        members, new, dtype = self._read_indicator(y, weights) if multilabel else self._read_labels(y, weights)
-        return Reading(members, weights, new, dtype, multilabel, decay)
+        index = self._index if classes is None else self._with_classes(classes)
+        read = _read_indicator if multilabel else _read_labels
+        members, new, dtype = read(index, y, weights)
+        return Reading(members, weights, with_labels(index, new, dtype), multilabel, decay)
 
-    def _learn(self, X: Rows, reading: Reading) -> None:
-        """Learn rows whose labels have been read; on an error the state is as before."""
-        members, before = reading.members, self.n_samples
+    def _with_classes(self, classes: Any) -> LabelIndex:
+        """Return the classes known, with others that may come."""
+        labels = np.asarray(classes)
+        if labels.ndim != 1:
+            raise ValueError(f"classes has shape {labels.shape}; give a one-dimensional list of labels.")
+        labels, _, new = check_labels(self._index, labels, len(labels))
+        return with_labels(self._index, new, labels.dtype)
+
+    def _check(self, X: Rows, reading: Reading) -> Checked:
+        """Check all that could be wrong with rows whose labels have been read; the state is unchanged."""
+        name, members, row_mean = type(self).__name__, reading.members, None
         if X.shape[0] <= FEW and not reading.multilabel:
-            rows = X if isinstance(X, np.ndarray) else few_dense(X)
-            if not all_finite(rows):
-                raise_not_finite(X, type(self).__name__)
-            self._accept(reading)
+            few = X if isinstance(X, np.ndarray) else few_dense(X)
             parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
-            learn_rows(rows, *parts, self._triangle())
-        else:
-            if reading.multilabel:  # rows without a label count for the mean of the rows, and must be finite too
-                check_finite(X, type(self).__name__)
-            batch = summarise(X, members, type(self).__name__)
-            self._accept(reading)
-            self._spread(X, members, batch, self._absorb(batch, joins=self._joins))
-        if reading.multilabel:
-            self._absorb_rows(X, reading.weights)
-        self.multilabel = reading.multilabel
+            if not rows_fit(few, *parts, reading.decay):
+                raise_not_finite(X, name, reading.weights)
+            return Checked(X, reading, few)
+        if reading.multilabel:  # rows without a label count for the mean of the rows, and must be finite too
+            check_finite(X, name)
+            total = float(reading.weights.sum())
+            with np.errstate(invalid="ignore", over="ignore"):
+                row_mean = np.asarray(X.T @ reading.weights).ravel() / max(total, np.finfo(float).tiny)
+            if self.n_features and not np.abs(row_mean).max() < LARGEST:
+                raise_not_finite(X, name, reading.weights)
+        sums = summarise(X, members, name)
+        if not self._fits(sums, reading.decay):
+            raise_not_finite(X, name, reading.weights)
+        return Checked(X, reading, None, sums, row_mean)
+
+    def _fits(self, batch: Summary, decay: float = 1.0) -> bool:
+        """Tell whether all sums stay finite where a summary joins them."""
+        return bool(summary_fits(*batch, self._counts, self._means, self._squares, decay))
+
+    def _learn(self, checked: Checked) -> None:
+        """Learn a batch in which nothing is wrong."""
+        X, reading, few, sums, row_mean = checked
+        members, before = reading.members, self.n_samples
+        self._accept(reading)
+        if few is not None:
+            parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
+            learn_rows(few, *parts, self._triangle())
+        if sums is not None:
+            self._spread(X, members, sums, self._absorb(sums, joins=self._joins))
+        if row_mean is not None:
+            self._absorb_row_mean(float(reading.weights.sum()), row_mean)
+        seconds = np.bincount(members.codes, weights=np.square(members.weights))  # summed as the counts are
+        self._seconds[: len(seconds)] += seconds
         np.add.at(self._numbers, members.codes, 1)
         self.n_samples += int(np.count_nonzero(reading.weights))
         self._keep(X, reading, before)
+
+    def _check_sums(self, other: Any, codes: Integer, decay: float = 1.0) -> Summary:
+        """Return the sums of other statistics, whose classes are numbered `codes` here; refuse those that overflow."""
+        seen = np.flatnonzero(other._counts[: len(codes)])
+        sums = Summary(codes[seen], other._counts[seen], other._means[seen], other._squares[seen])
+        if not self._fits(sums, decay):
+            raise ValueError(
+                "the weighted squares of both together pass 1e300 and would overflow. Scale the features, or multiply "
+                "the weights by a constant."
+            )
+        return sums
+
+    def _take_in(self, other: Any, codes: Integer) -> None:
+        """Join other statistics, whose classes are numbered `codes` here; on an error the state is as before."""
+        n = len(codes)
+        self._join(other, self._absorb(self._check_sums(other, codes)))
+        if other.multilabel:
+            self._absorb_row_mean(other._row_weight, other._row_mean)
+        self.multilabel = self.multilabel if self.multilabel is not None else other.multilabel
+        self.faded = self.faded or other.faded
+        self._seconds[codes] += other._seconds[:n]
+        self._numbers[codes] += other._numbers[:n]
+        self._peaks[codes] += other._peaks[:n]
+        self.n_samples += other.n_samples
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
         """Keep rows of a batch that has been learnt, after `before` earlier ones; this class keeps none."""
@@ -420,13 +503,16 @@ class ClassMeans:
         """Take back what `to_state` wrote."""
         self._index = index_from(contents.part("labels"))
         n_classes, n_features = len(self._index), self.n_features
-        form = contents.array("form", np.int64, (3,), low=-1)
-        if form[0] != n_features or form[1] < 0 or form[2] > 1:
+        form = contents.array("form", np.int64, (4,), low=-1)
+        if form[0] != n_features or form[1] < 0 or form[2] > 1 or form[3] not in (0, 1):
             contents.refuse(f"form is {form.tolist()} for {n_features} features")
+        self.faded = bool(form[3])
         self.n_samples, self.multilabel = int(form[1]), {-1: None, 0: False, 1: True}[int(form[2])]
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0, high=MOST)
         self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
         self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0, high=MOST)
+        self._seconds = contents.array("seconds", np.float64, (n_classes,), low=0.0, high=MOST)
+        contents.require(not self._seconds[self._counts == 0].any(), "seconds are left of a class without weight")
         seen = int(np.count_nonzero(self._counts))
         contents.require(bool(self.multilabel) or seen <= self.n_samples, f"{seen} classes of {self.n_samples} rows")
         contents.require(seen == 0 or self.multilabel is not None, "there are rows without a form of their labels")
@@ -439,6 +525,13 @@ class ClassMeans:
         weighs = self.multilabel and self._row_weight > 0
         if len(self._row_mean) not in ((n_features,) if weighs else (0, n_features)):
             contents.refuse(f"row_mean has {len(self._row_mean)} entries for {n_features} features")
+
+    def _scaled(self, factor: float) -> Self:
+        """Return these statistics, for reading only, with all weights multiplied by a factor."""
+        view = copy.copy(self)
+        view._counts, view._squares = self._counts * factor, self._squares * factor
+        view._seconds, view._row_weight = self._seconds * factor * factor, self._row_weight * factor
+        return view
 
     def _copy(self) -> Self:
         return copy.deepcopy(self)
@@ -456,40 +549,25 @@ class ClassMeans:
         if None not in (self.multilabel, other.multilabel) and self.multilabel != other.multilabel:
             raise ValueError("cannot merge statistics of single labels with statistics of indicator matrices.")
         if self._index.labels and other._index.labels:
-            check_labels(self._index, np.array(other._index.labels), len(other._index))
+            labels = np.array(other._index.labels, dtype=other._index.dtype)
+            check_labels(self._index, labels, len(labels))
 
-    def _read_labels(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
-        n_rows = len(weights)
-        rows = None if weights.all() else np.flatnonzero(weights)
-        y = np.asarray(admit(y, "y"))
-        if rows is not None and y.shape == (n_rows,):
-            kept, codes, new = check_labels(self._index, y[rows], len(rows))
-            return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
-        y, codes, new = check_labels(self._index, y, n_rows)
-        return members_of(codes, weights), new, y.dtype
-
-    def _read_indicator(self, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
-        matrix = check_indicator(y, len(weights))
-        columns = matrix.shape[1]
-        if len(self._index) not in (0, columns):
-            raise ValueError(f"y has {columns} label columns, but {len(self._index)} are expected.")
-        new: list[Label] = [] if len(self._index) else list(range(columns))
-        return memberships_of(matrix, weights), new, np.dtype(np.int64)
-
-    def _declare(self, new: list[Label], dtype: np.dtype[Any] | None) -> None:
-        if dtype is not None:
-            self._index.add(new, dtype)
-        needed, capacity = len(self._index), len(self._counts)
+    def _know(self, index: LabelIndex) -> None:
+        """Take classes over, and make room for those that are new."""
+        self._index = index
+        needed, capacity = len(index), len(self._counts)
         if needed > capacity:
             extra = max(needed, 2 * capacity if capacity else 0) - capacity
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
             self._squares = np.concatenate([self._squares, np.zeros(extra)])
+            self._seconds = np.concatenate([self._seconds, np.zeros(extra)])
             self._peaks = np.concatenate([self._peaks, np.zeros(extra)])
             self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
             self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
 
     def _accept(self, reading: Reading) -> None:
-        self._declare(reading.new, reading.dtype)
+        self._know(reading.known)
+        self.multilabel = reading.multilabel
         if reading.decay != 1.0:
             self.decay(reading.decay)
 
@@ -536,12 +614,16 @@ class ClassMeans:
         gone = taken._counts[seen], taken._means[seen], taken._squares[seen]
         left = part(labels, (counts, means, squares), gone, self._peaks[codes])
         self._counts[codes], self._means[codes], self._squares[codes] = left.counts, left.means, left.squares
+        seconds = self._seconds[codes]
+        rest = np.maximum(seconds - taken._seconds[seen], NOTHING * seconds)  # of a part of a row more is left
+        self._seconds[codes] = np.where(left.gone, 0.0, rest)
         # A weight of 2 is the row twice, so the numbers of rows may differ; none are left where no weight is.
         self._numbers[codes] = np.where(left.gone, 0, np.maximum(self._numbers[codes] - taken._numbers[seen], 1))
         if self.multilabel:
             row = part_mean(self._row_weight, self._row_mean, taken._row_weight, taken._row_mean)
             self._row_weight, self._row_mean = row
-            self.n_samples = max(self.n_samples - taken.n_samples, 1) if row[0] > 0 else 0
+            least = max(1, int(self._numbers.max(initial=0)))  # a weight of 2 may leave in two rows
+            self.n_samples = max(self.n_samples - taken.n_samples, least) if row[0] > 0 else 0
             return left.joined, np.zeros(0, dtype=np.int64)  # the columns of an indicator matrix stay
         self.n_samples = int(self._numbers[: len(self._index)].sum())
         return left.joined, codes[left.gone]
@@ -564,14 +646,9 @@ class ClassMeans:
     def _drop(self, gone: Integer) -> Integer:
         """Drop classes; return the new number of each class before, −1 for those dropped."""
         kept = np.setdiff1d(np.arange(len(self._index)), gone)
-        for name in ("_counts", "_means", "_squares", "_numbers", "_peaks"):
+        for name in ("_counts", "_means", "_squares", "_seconds", "_numbers", "_peaks"):
             setattr(self, name, getattr(self, name)[kept])
         return self._index.remove(gone)
-
-    def _absorb_rows(self, X: Rows, weights: Float) -> None:
-        total = float(weights.sum())
-        if total > 0:
-            self._absorb_row_mean(total, np.asarray(X.T @ weights).ravel() / total)
 
     def _absorb_row_mean(self, weight: float, mean: Float) -> None:
         if self._row_weight == 0:
@@ -579,6 +656,35 @@ class ClassMeans:
         if weight > 0:
             self._row_weight += weight
             self._row_mean = self._row_mean + (mean - self._row_mean) * (weight / self._row_weight)
+
+
+def with_labels(index: LabelIndex, new: list[Label], dtype: np.dtype[Any] | None) -> LabelIndex:
+    """Return the classes with those that are new; the given ones do not change."""
+    if dtype is None or (not new and dtype == index.dtype):
+        return index
+    index = index.copy()
+    index.add(new, dtype)
+    return index
+
+
+def _read_labels(index: LabelIndex, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
+    n_rows = len(weights)
+    rows = None if weights.all() else np.flatnonzero(weights)
+    y = np.asarray(admit(y, "y"))
+    if rows is not None and y.shape == (n_rows,):
+        kept, codes, new = check_labels(index, y[rows], len(rows))
+        return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
+    y, codes, new = check_labels(index, y, n_rows)
+    return members_of(codes, weights), new, y.dtype
+
+
+def _read_indicator(index: LabelIndex, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
+    matrix = check_indicator(y, len(weights))
+    columns = matrix.shape[1]
+    if len(index) not in (0, columns):
+        raise ValueError(f"y has {columns} label columns, but {len(index)} are expected.")
+    new: list[Label] = [] if len(index) else list(range(columns))
+    return memberships_of(matrix, weights), new, np.dtype(np.int64)
 
 
 def _moved(rows: Float, places: Integer, n_features: int) -> Float:

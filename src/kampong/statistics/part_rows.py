@@ -5,7 +5,8 @@ Whoever holds the parts (`RowParts`) adds up what each returns, which is a pure 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -62,6 +63,12 @@ class PartRows(ClassRows):
         self.__dict__.update(vars(means))
         self._parts = parts
         self._samples: dict[tuple[int, int], Sample] = {}
+        self._factor = 1.0  # of the weights of the parts
+
+    def _scaled(self, factor: float) -> Self:
+        view = super()._scaled(factor)
+        view._samples, view._factor = {}, self._factor * factor
+        return view
 
     def sample(self, most: int, random_state: int = 0) -> Sample:
         """Return the sample that a stream of these rows would keep: all of positive weight, or `most` of them."""
@@ -69,6 +76,8 @@ class PartRows(ClassRows):
             found = self._parts.drawn(most + 1, random_state)
             _, threshold = first_keys(found.keys, most)
             found = found.first(most)
+            found = found._replace(weights=self._factor * found.weights)
+            threshold -= math.log(self._factor)
             weights = stands_for(found.weights, np.log(found.weights), threshold)
             codes = self._index.position[found.codes]
             members = Members(np.arange(len(codes)), codes, found.weights, len(codes))
@@ -81,11 +90,11 @@ class PartRows(ClassRows):
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block: one sum over the parts."""
-        return self._parts.product(self._means[: len(self._index)], block) / self.total
+        return self._parts.product(self._means[: len(self._index)], block) / (self.total / self._factor)
 
     def within_variances(self) -> Float:
         """Return the diagonal of S_w."""
-        return self._parts.squares(self._means[: len(self._index)]) / self.total
+        return self._parts.squares(self._means[: len(self._index)]) / (self.total / self._factor)
 
 
 def members_of(codes: Integer, weights: Float | None) -> Members:

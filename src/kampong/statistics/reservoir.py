@@ -142,6 +142,13 @@ class ClassReservoir(ClassMeans):
             self._used, self._threshold = (0, 0, 0), math.inf
         return self
 
+    def _scaled(self, factor: float) -> Self:
+        kept, shift = self._cut(), math.log(factor)
+        view = super()._scaled(factor)
+        view._kept = replace(kept, keys=kept.keys - shift, weights=kept.weights * factor)
+        view._threshold = self._threshold - shift
+        return view
+
     def held(self) -> tuple[Rows, Members]:
         """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
         kept = self._cut()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class PastRows(ClassMeans):
         result.__dict__.update(vars(self))
         return result
 
-    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
+    def _read(self, y: Any, weights: Float, decay: float, classes: Any = None) -> Reading:
         raise ValueError(f"PastRows: {self.REFUSAL}")
 
     def _check_mergeable(self, other: ClassMeans) -> None:
@@ -109,14 +109,22 @@ class ClassRows(ClassMeans):
         self._held: list[tuple[Rows, Members]] = []
         self._weighs = np.zeros(0, dtype=bool)
 
-    def _read(self, y: Any, weights: Float, decay: float) -> Reading:
+    def _read(self, y: Any, weights: Float, decay: float, classes: Any = None) -> Reading:
         if self._held or decay != 1.0:
             raise ValueError("ClassRows holds one batch, all rows in memory; use ClassScatter for a stream.")
-        return super()._read(y, weights, decay)
+        return super()._read(y, weights, decay, classes)
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
         self._held.append((X, reading.members))
         self._weighs = reading.weights > 0
+
+    def _scaled(self, factor: float) -> Self:
+        view = super()._scaled(factor)
+        view._held = [
+            (X, Members(members.rows, members.codes, members.weights * factor, members.n_rows))
+            for X, members in self._held
+        ]
+        return view
 
     def without_rows(self) -> PastRows:
         """Return the class means without the rows, so that their memory can be freed."""

@@ -10,8 +10,8 @@ from scipy import linalg
 
 from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
-from kampong.statistics.batch import shift_far_columns
-from kampong.statistics.means import MOST, ClassMeans
+from kampong.statistics.batch import MOST, shift_far_columns
+from kampong.statistics.means import ClassMeans
 from kampong.statistics.removal import part_scatter
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClassScatter(ClassMeans):
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._scatter: Float = np.zeros((self.n_features, self.n_features))  # only the lower triangle is current
-        self._peak_diagonal: Float = np.zeros(self.n_features)  # the largest that rows have left
+        self._peak_diagonal: Float = np.zeros(self.n_features)  # the largest before something was subtracted
 
     def within_scatter(self) -> Float:
         """Return S_w, (d, d), symmetric."""
@@ -105,6 +105,11 @@ class ClassScatter(ClassMeans):
         view._squares = self._counts * (np.trace(view._scatter) / self.total)
         return view
 
+    def _scaled(self, factor: float) -> Self:
+        view = super()._scaled(factor)
+        view._scatter, view._peak_diagonal = self._scatter * factor, self._peak_diagonal * factor
+        return view
+
     def decay(self, factor: float) -> Self:
         """Multiply every weight by `factor` in [0, 1]; the means stay where they are."""
         super().decay(factor)
@@ -136,17 +141,38 @@ class ClassScatter(ClassMeans):
         _pack(self._scatter, packed)
         return {**super().to_state(), "scatter": packed, "peak_diagonal": self._peak_diagonal.copy()}
 
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the statistics that `to_state` wrote, each value checked against the others.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width that the statistics must have.
+
+        Returns
+        -------
+        ClassScatter
+            The statistics.
+        """
+        contents.expect("scatter", (n_features * (n_features + 1) // 2,))
+        return super().from_state(contents, n_features)
+
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
         packed = contents.array("scatter", np.float64, (self.n_features * (self.n_features + 1) // 2,))
-        _unpack(packed, self._scatter)
-        diagonal = self._scatter.diagonal()
+        diagonal = packed[np.cumsum(np.arange(1, self.n_features + 1)) - 1]
         if len(diagonal) and not 0 <= diagonal.min() <= diagonal.max() <= MOST:
             contents.refuse(f"scatter has diagonal entries from {diagonal.min()} to {diagonal.max()}")
         self._peak_diagonal = contents.array("peak_diagonal", np.float64, (self.n_features,), low=0.0, high=MOST)
         peaks = np.sqrt(np.maximum(self._peak_diagonal, diagonal))
-        if _passes_bound(self._scatter, np.sqrt(diagonal), peaks):
+        if _passes_bound(packed, np.sqrt(diagonal), peaks):
             contents.refuse("scatter has entries past the roots of its diagonal, so it is no sum of squares")
+        if contents.trial and self.n_features > SMALL:
+            return
+        _unpack(packed, self._scatter)
         if 0 < self.n_features <= SMALL:
             least = _least_eigenvalue(self._scatter, ROUNDING * float(peaks @ peaks))
             if least is not None:
@@ -160,15 +186,20 @@ class ClassScatter(ClassMeans):
 
     def _take_out(self, taken: Any) -> tuple[Float, Integer]:
         joined, gone = super()._take_out(taken)
-        self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
+        self._peak_diagonal = np.maximum(
+            np.maximum(self._peak_diagonal, self._scatter.diagonal()), taken._peak_diagonal
+        )
         part_scatter(self._scatter, taken._scatter, joined, self._peak_diagonal)
+        if not self._scatter.diagonal().any():  # the squares of the classes are its trace, so rounding too
+            self._squares[:] = 0.0
         return joined, gone
 
     def _move(self, places: Integer, n_features: int) -> None:
         super()._move(places, n_features)
-        mirror(self._scatter)
         scatter, m = np.zeros((n_features, n_features)), len(places)
-        scatter[np.ix_(places, places)] = self._scatter[:m, :m]
+        moved = self._scatter[:m, :m].copy()
+        mirror(moved)
+        scatter[np.ix_(places, places)] = moved
         self._scatter = scatter
         peak = np.zeros(n_features)
         peak[places] = self._peak_diagonal[:m]
@@ -194,8 +225,10 @@ class ClassScatter(ClassMeans):
         threads = 4 if matrix.nnz > 2**16 else 1
         arguments = (matrix.indptr, matrix.indices, matrix.data, members.rows, members.weights, self._scatter)
         run(_add_pairs, [(*arguments, part, threads) for part in range(threads)])
+        self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
         offset = np.sqrt(batch.counts)[:, None] * (batch.means - shift)
         self._scatter -= offset.T @ offset
+        _clear_negative(self._scatter)
 
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
         d, n = self.n_features, len(members.rows)
@@ -213,6 +246,13 @@ class ClassScatter(ClassMeans):
             run(add, [(place, start, stop) for place, (start, stop) in enumerate(parts)])
         for squares in found:
             self._scatter += squares
+
+
+def _clear_negative(scatter: Float) -> None:
+    """Clear the columns of a lower triangle that rounding left with a negative diagonal: nothing of them is known."""
+    for j in np.flatnonzero(scatter.diagonal() < 0):
+        scatter[j, : j + 1] = 0.0
+        scatter[j:, j] = 0.0
 
 
 def _least_eigenvalue(scatter: Float, rounding: float) -> float | None:
@@ -314,10 +354,13 @@ def mirror(matrix: Float) -> None:
 
 
 @compiled
-def _passes_bound(scatter: Float, roots: Float, peaks: Float) -> bool:
-    """Tell whether an entry of the lower triangle is larger than a sum of squares can have, beyond rounding."""
-    for i in range(scatter.shape[0]):
+def _passes_bound(packed: Float, roots: Float, peaks: Float) -> bool:
+    """Tell whether an entry of a lower triangle is larger than a sum of squares can have, beyond rounding."""
+    start = 0
+    for i in range(len(roots)):
+        row, root, peak = packed[start : start + i], (1.0 + ROUNDING) * roots[i], ROUNDING * peaks[i]
         for j in range(i):
-            if not abs(scatter[i, j]) <= (1.0 + ROUNDING) * roots[i] * roots[j] + ROUNDING * peaks[i] * peaks[j]:
+            if not abs(row[j]) <= root * roots[j] + peak * peaks[j]:
                 return True
+        start += i + 1
     return False

@@ -31,7 +31,7 @@ MOST = 2**21
 FLAT = 1e-24
 """A column whose variance is no more than this part of its squared mean never changed."""
 
-ROWS, WEIGHT, FORM = range(3)
+ROWS, WEIGHT, SECONDS, FORM = range(4)
 UNKNOWN, DENSE, SPARSE = 0.0, 1.0, 2.0
 
 
@@ -48,8 +48,8 @@ class Steps(NamedTuple):
         The scores of each regression, of standardised columns.
     losses : array of shape (rates + 1,)
         The recent loss of each, and of the predictor of all rows that is given.
-    clock : array of shape (3,)
-        Rows and their weight, and the form of the rows.
+    clock : array of shape (4,)
+        Rows, their weight and squared weights, and the form of the rows.
     """
 
     counts: Float
@@ -110,8 +110,8 @@ class Stepper:
         codes : array of int of shape (rows,)
             The numbers of their classes.
         weights : array of shape (rows,)
-            Their weights, all positive; a step is as long as the weight says, at most so long that the scores of the
-            row are right.
+            Their weights, all positive; a step is as long as the weight over that of a typical row says, at most so
+            long that the scores of the row are right.
         n_classes : int
             How many classes there are.
         """
@@ -226,7 +226,9 @@ class Stepper:
         for name, shape in _shapes(n_features, n_classes).items():
             low = -np.inf if name in ("column_mean", "weights", "offsets") else 0.0
             arrays[name] = contents.array(name, np.float64, shape, low=low).copy()
-        rows, _, form = arrays["clock"]
+        rows, weight, seconds, form = arrays["clock"]
+        alike = (seconds > 0) == (weight > 0)
+        contents.require(alike, f"clock has the squared weights {seconds} of the weight {weight}")
         contents.require(float(rows).is_integer(), f"clock has {rows} rows")
         contents.require(form in (UNKNOWN, DENSE, SPARSE), f"clock has rows of the form {form}")
         contents.finish()
@@ -281,7 +283,7 @@ def _shapes(d: int, n_classes: int) -> dict[str, tuple[int, ...]]:
         "weights": (rates, d, n_classes),
         "offsets": (rates, n_classes),
         "losses": (rates + 1,),
-        "clock": (3,),
+        "clock": (4,),
     }
 
 
@@ -334,7 +336,7 @@ def _read_dense(steps: Steps, x: Float, share: float, weight: float, row: Float,
     for j in range(len(x)):
         step = x[j] - mean[j]
         mean[j] += share * step
-        squares[j] += weight * step * (x[j] - mean[j])
+        squares[j] += max(weight * step * (x[j] - mean[j]), 0.0)  # rounding may carry the mean past x
         variance = squares[j] / total
         if variance > FLAT * mean[j] * mean[j]:
             row[count], places[count] = (x[j] - mean[j]) / np.sqrt(variance), j
@@ -402,6 +404,7 @@ def step_rows(
         code, weight = codes[i], weights[i]
         clock[ROWS] += 1.0
         clock[WEIGHT] += weight
+        clock[SECONDS] += weight * weight
         if len(X):
             m = _read_dense(steps, X[i], weight / clock[WEIGHT], weight, row, places)
         else:
@@ -422,5 +425,5 @@ def step_rows(
         for rate in range(len(rates)):
             _probable(probable[rate], counts)
             probable[rate, code] -= 1.0
-            pace = min(rates[rate] * weight, max(rates[rate], length)) / length
+            pace = min(rates[rate] * (weight * clock[WEIGHT] / clock[SECONDS]), max(rates[rate], length)) / length
             _step(steps, rate, row[:m], places[:m], pace * probable[rate])

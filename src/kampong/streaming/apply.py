@@ -12,7 +12,7 @@ import numpy as np
 from kampong.streaming.dead_letters import DeadLetters
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.outputs import Output
-from kampong.streaming.prediction import is_fitted
+from kampong.streaming.prediction import check_classes, is_fitted
 from kampong.streaming.state import read_model
 from kampong.streaming.targets import check_targets, key_file
 from kampong.subspace.criteria import CriterionWarning
@@ -89,6 +89,7 @@ def apply(
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")
     if not hasattr(model, "transform" if what == "project" else "predict"):
         raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
+    check_classes(model, model_file)
     if state is None:  # a model that no stream has learnt knows no means for what is missing
         source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)

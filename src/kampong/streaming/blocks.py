@@ -7,7 +7,6 @@ its bytes come at once; what it holds after a second of waiting is a block too, 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
@@ -15,10 +14,12 @@ import select
 import stat
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.learnt import CHUNK, DIGITS, WITNESS, Fingerprint, alike, digest, read_up_to
+from kampong.streaming.opening import Put, open_bytes, room_on_disk
 from kampong.streaming.quotes import MOST_BYTES, cut_at
 
 if TYPE_CHECKING:
@@ -26,52 +27,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kampong.checkpoint import Contents
+    from kampong.streaming.learnt import LearntSource
 
 SMALLEST, LARGEST = 4 * 2**10, 4 * 2**20
 GROWTH = 4  # a block is at most this part of what came before, so that early predictions come from enough rows
 MAX_RECORD = 8 * 2**20
 HOPELESS = 8  # a line this many times longer than the longest record is not read as a line
-WITNESS = 4096
-DIGITS = 32  # of a digest that is a witness
 LARGEST_SIZE = 2**60
 PAUSE = 0.2
 LATE = 1.0  # seconds after which the lines that a pipe has given so far are a block
 BLANK = (b"", b"\r")
 
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GO_ON = (
+    "Give the same source to finish it first; or learn the other source with another --model, and merge both models."
+)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a stream of bytes, and digests by which the bytes before it are recognised.
+    """A place in a stream of bytes, and a digest by which all bytes before it are recognised.
 
     Attributes
     ----------
     offset : int
-        Bytes before it, of the decompressed stream.
+        Bytes before it in its file, decompressed.
     line : int
-        Lines before it.
-    head, tail : str
-        Digests of the first and of the last bytes before it, at most 4096 each.
-    head_size, tail_size : int
-        How many bytes those are.
+        Lines before it in its file.
+    digest : str
+        A digest of all these bytes.
+    head : str
+        A digest of the first of them, at most 4096.
+    head_size : int
+        How many those are.
     file : int
-        Files before this one, where a source has several; offsets count from the start of the file.
-    before : int
-        Bytes of those files, as they are on the disk.
+        Files before this one, where a source has several.
     files : str
-        A digest of their names and sizes.
+        A digest of all bytes of those files.
+    before, lines : int
+        Bytes and lines that the model has learnt before this file: of those files, and of earlier sources.
     """
 
     offset: int = 0
     line: int = 0
+    digest: str = ""
     head: str = ""
     head_size: int = 0
-    tail: str = ""
-    tail_size: int = 0
     file: int = 0
-    before: int = 0
     files: str = ""
+    before: int = 0
+    lines: int = 0
 
     def to_state(self) -> dict[str, Any]:
         """Return the place as plain values."""
@@ -80,24 +84,37 @@ class Place:
     @classmethod
     def from_state(cls, contents: Contents) -> Place:
         """Return the place that `to_state` wrote."""
-        offset, file = contents.whole("offset", low=1), contents.whole("file")
-        most = min(WITNESS, offset)
-        before = contents.whole("before", high=LARGEST_SIZE if file else 0)
+        offset, file = contents.whole("offset", high=LARGEST_SIZE), contents.whole("file")
+        before, some = contents.whole("before", high=LARGEST_SIZE), int(offset > 0)
+        contents.require(offset + before > 0, "offset and before are 0, and something was read")
         return cls(
-            file=file,
-            before=before,
-            files=contents.digest("files", DIGITS if file else 0),
             offset=offset,
-            line=contents.whole("line", low=1, high=LARGEST_SIZE if file else offset),
-            head=contents.digest("head", DIGITS),
-            head_size=contents.whole("head_size", low=1, high=most),
-            tail=contents.digest("tail", DIGITS),
-            tail_size=contents.whole("tail_size", low=1, high=most),
+            line=contents.whole("line", low=some, high=offset),
+            digest=contents.digest("digest", some * DIGITS),
+            head=contents.digest("head", some * DIGITS),
+            head_size=contents.whole("head_size", low=some, high=min(WITNESS, offset)),
+            file=file,
+            files=contents.digest("files", DIGITS if file else 0),
+            before=before,
+            lines=contents.whole("lines", high=before),
         )
 
     def fits(self, records: int) -> bool:
         """Tell whether so many records can be before it: a line holds at most one."""
-        return records <= self.line
+        return records <= self.lines + self.line
+
+    @property
+    def started(self) -> bool:
+        """Whether something of its file is before it."""
+        return self.offset > 0
+
+    def next_source(self) -> Place:
+        """Return the place where a source begins that is learnt after all this."""
+        return Place(before=self.before + self.offset, lines=self.lines + self.line)
+
+    def fingerprint(self) -> Fingerprint:
+        """Return what the bytes before it in its file are recognised by."""
+        return Fingerprint(self.offset, self.digest, self.head, self.head_size)
 
 
 @dataclass(frozen=True)
@@ -114,6 +131,11 @@ class Block:
     def blank(self) -> bool:
         """Whether it holds only blanks."""
         return not self.data.strip()
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is the first of its file."""
+        return self.offset == 0
 
     @property
     def count(self) -> int:
@@ -139,27 +161,6 @@ class Block:
         return Block(self.data[size:], self.offset + size, self.line + self.data.count(b"\n", 0, size), self.end)
 
 
-def open_bytes(path: str) -> tuple[Any, str, Any]:
-    """Open a file, or stdin for "-"; return it decompressed, how it was compressed, and the file itself to close."""
-    try:
-        raw: Any = io.FileIO(0, closefd=False) if path == "-" else io.FileIO(path)
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
-    if path != "-" and raw.seekable():
-        start = raw.read(4)
-        raw.seek(0)
-    else:
-        start = _read_up_to(raw, 4)
-        raw = _Put(start, raw)
-    if start.startswith(GZIP):
-        return gzip.GzipFile(fileobj=io.BufferedReader(raw, 2**18)), "gzip", raw
-    if start.startswith(ZSTD):
-        from kampong.streaming.arrow import pa
-
-        return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"), "zstd", raw
-    return raw, "", raw
-
-
 class Blocks:
     """The blocks of one source, from a place on."""
 
@@ -174,18 +175,20 @@ class Blocks:
         times: int = 1,
         quoted: bytes = b"",
         stop: threading.Event | None = None,
+        known: Sequence[LearntSource] = (),
     ) -> None:
         self.path, self.follow, self.max_record, self._stop = path, follow, max_record, stop
+        self.recognised = False
         self._quoted = quoted  # what separates columns, where a quoted field may run over several lines
         self._smallest = times * SMALLEST
         self._file, self.compression, self._raw = open_bytes(path)
         try:
-            self._start(place or Place(), skip)
+            self._start(place or Place(), skip, known)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, place: Place, skip: bool) -> None:
+    def _start(self, place: Place, skip: bool, known: Sequence[LearntSource]) -> None:
         path, follow = self.path, self.follow
         if follow and (self.compression or path == "-"):
             what = self.compression or "stdin"
@@ -193,8 +196,11 @@ class Blocks:
         self.place = place
         self._buffer, self._ended = b"", False
         self._waits = not follow and not self.compression and self._is_pipe()
+        self._running = hashlib.sha256()
         if self.place.offset and skip:
             self._skip()
+        elif known and skip:
+            self._recognise(known)
 
     def _is_pipe(self) -> bool:
         """Tell whether the bytes come as someone writes them."""
@@ -230,8 +236,8 @@ class Blocks:
         if cut == 0:
             return None
         data, self._buffer = self._buffer[:cut], self._buffer[cut:]
-        lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        return Block(data, self.place.offset, self.place.line, self._after(data, data, len(data), lines))
+        self._running.update(data)
+        return Block(data, self.place.offset, self.place.line, self._after(data, len(data), _lines(data)))
 
     def _whole_records(self, end: int) -> int:
         """Return where to cut before the end of a line, so that a record of several lines stays whole."""
@@ -273,7 +279,7 @@ class Blocks:
 
     def _comes(self, late: float) -> bool:
         """Wait until a pipe has bytes, or until it is late; tell whether it has some."""
-        if isinstance(self._raw, _Put) and self._raw.waiting:
+        if isinstance(self._raw, Put) and self._raw.waiting:
             return True
         return bool(select.select([self._descriptor()], [], [], max(late - time.monotonic(), 0.0))[0])
 
@@ -312,11 +318,12 @@ class Blocks:
         """Pass over a line that is longer than a record may be; keep its first bytes."""
         if self.follow and len(self._buffer) <= self.max_record:
             return None
-        start, size, last = self._buffer[:WITNESS], 0, b""
+        start, size = self._buffer[:WITNESS], 0
         while True:
             cut = self._buffer.find(b"\n") + 1
             part = self._buffer[:cut] if cut else self._buffer
-            size, last = size + len(part), (last + part[-WITNESS:])[-WITNESS:]
+            size += len(part)
+            self._running.update(part)
             self._buffer = self._buffer[len(part) :]
             if cut:
                 break
@@ -328,86 +335,85 @@ class Blocks:
             self._fill(LARGEST)
             if not self._buffer:
                 break
-        return Block(start, self.place.offset, self.place.line, self._after(start, last, size, 1), too_long=size)
+        return Block(start, self.place.offset, self.place.line, self._after(start, size, 1), too_long=size)
 
-    def _after(self, first: bytes, last: bytes, size: int, lines: int) -> Place:
-        place, tail = self.place, last[-WITNESS:]
-        head, head_size = place.head, place.head_size
+    def _after(self, first: bytes, size: int, lines: int) -> Place:
+        place = self.place
         if place.offset == 0:
-            head, head_size = _digest(first[:WITNESS]), min(WITNESS, len(first))
-        rest = place.file, place.before, place.files
-        return Place(place.offset + size, place.line + lines, head, head_size, _digest(tail), len(tail), *rest)
+            place = replace(place, head=digest(first[:WITNESS]), head_size=min(WITNESS, len(first)))
+        return replace(place, offset=place.offset + size, line=place.line + lines, digest=self._digest())
+
+    def _digest(self) -> str:
+        return self._running.hexdigest()[:DIGITS]
 
     def _skip(self) -> None:
         """Go to the place, and check that the bytes before it are those that were read then."""
-        place = self.place
-        if self.path != "-" and not self.compression:
-            head = _read_up_to(self._file, place.head_size)
-            self._file.seek(place.offset - place.tail_size)
-            tail = _read_up_to(self._file, place.tail_size)
-        else:
-            head, tail = self._read_through(place)
-        if len(tail) < place.tail_size:
+        place, left, last = self.place, self.place.offset, b""
+        while left and (part := self._read(min(left, CHUNK))):
+            self._running.update(part)
+            left, last = left - len(part), part
+        if left:
             raise ResumeError(
-                f"{self.path}: the source is shorter than the {place.offset:,} bytes already learnt. Give the same "
-                "source, or start a new model with another --model."
+                f"{self.path}: the source is shorter than the {place.offset:,} bytes already learnt. {GO_ON}"
             )
-        if _digest(head) != place.head or _digest(tail) != place.tail:
+        if self._digest() != place.digest:
             raise ResumeError(
                 f"{self.path}: the source is not the one this model was learnt from (its first {place.offset:,} bytes "
-                "differ). Give the same source, or start a new model with another --model."
+                f"differ). {GO_ON}"
             )
-        if self.follow and not tail.endswith(b"\n") and _read_up_to(self._file, 1) not in (b"", b"\n"):
+        if self.follow:
+            self._check_last_line(last)
+
+    def _recognise(self, known: Sequence[LearntSource]) -> None:
+        """Go to the end of the longest source learnt before that the bytes begin with; else to their start."""
+        kept = room_on_disk() if self.path == "-" or not self._raw.seekable() else None
+        running, at, lines, last = self._running.copy(), 0, 0, b""
+        waiting = read_up_to(self._file, WITNESS)
+        for one in alike(known, waiting):
+            while at < one.size and (part := waiting[: one.size - at] or self._read(min(one.size - at, CHUNK))):
+                waiting = waiting[len(part) :]
+                running.update(part)
+                at, lines, last = at + len(part), lines + part.count(b"\n"), part
+                if kept is not None:
+                    kept.write(part)
+            if at == one.size and running.hexdigest()[:DIGITS] == one.digest:
+                self._running, self.recognised = running.copy(), True
+                lines_here = lines + (not last.endswith(b"\n"))
+                rest = max(self.place.before - at, 0), max(self.place.lines - lines_here, 0)
+                self.place = replace(self.place, before=rest[0], lines=rest[1], offset=at, line=lines_here)
+                self.place = replace(self.place, digest=one.digest, head=one.head, head_size=one.head_size)
+                end = last
+        self._go_to(self.place.offset, kept, waiting)
+        if self.recognised:
+            self._check_last_line(end)
+
+    def _go_to(self, offset: int, kept: IO[bytes] | None, waiting: bytes) -> None:
+        """Read on from an offset: what was read of a pipe is in a file, and in what waits after it."""
+        if kept is not None:
+            kept.seek(0, io.SEEK_END)
+            kept.write(waiting)
+            kept.seek(offset)
+            self._file = Put(kept, self._file)
+            self._raw = self._file if self._waits else self._raw
+        elif self.compression:
+            self.close()
+            self._file, _, self._raw = open_bytes(self.path)
+            while offset and (part := self._read(min(offset, CHUNK))):
+                offset -= len(part)
+        else:
+            self._file.seek(offset)
+
+    def _check_last_line(self, last: bytes) -> None:
+        """Refuse a line that was learnt before its end had come."""
+        if last.endswith(b"\n"):
+            return
+        following = self._read(1)
+        self._buffer = following
+        if following not in (b"", b"\n"):
             raise ResumeError(
                 f"{self.path}: the last line had no end when it was learnt, and has grown since. Start a new model."
             )
 
-    def _read_through(self, place: Place) -> tuple[bytes, bytes]:
-        head, tail, left = b"", b"", place.offset
-        while left:
-            part = self._read(min(left, 2**20))
-            if not part:
-                return head, b""
-            head = (head + part)[: place.head_size] if len(head) < place.head_size else head
-            tail = (tail + part)[-place.tail_size :]
-            left -= len(part)
-        return head, tail
 
-
-class _Put(io.RawIOBase):
-    """A stream with bytes that were already read put back in front."""
-
-    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
-        self._first, self._rest = first, rest
-
-    @property
-    def waiting(self) -> bool:
-        """Whether bytes wait that were put back."""
-        return bool(self._first)
-
-    def fileno(self) -> int:
-        return self._rest.fileno()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        part = self._first[: len(buffer)] or self._rest.read(len(buffer)) or b""
-        self._first = self._first[len(part) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        self._rest.close()
-        super().close()
-
-
-def _read_up_to(file: IO[bytes], size: int) -> bytes:
-    parts = b""
-    while len(parts) < size and (part := file.read(size - len(parts))):
-        parts += part
-    return parts
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:DIGITS]
+def _lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n"))

@@ -33,6 +33,10 @@ class ResumeError(StreamError):
     """The model file belongs to another run: other options, another source, or other outputs."""
 
 
+class LearntError(StreamError):
+    """Everything that was given has been learnt before."""
+
+
 class OutputError(StreamError):
     """An output cannot be written."""
 

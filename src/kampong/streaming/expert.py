@@ -176,10 +176,11 @@ class Expert:
         Expert
             It goes on with the same bits.
         """
-        expert = cls(n_features)
         labels = contents.lines("labels")
         contents.require(len(set(labels)) == len(labels), "labels holds a class twice")
         lanes = _lanes(len(labels))
+        contents.expect("weights", (n_features, lanes))
+        expert = cls(n_features)
         contents.require(expert.has_room(n_features, len(labels)), f"{n_features} columns of {len(labels)} classes")
         expert.labels = labels
         expert._codes = {label: code for code, label in enumerate(labels)}

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong.checkpoint import write
 from kampong.checkpoint.replacing import write_bytes
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import ColumnError, OutputError, RecordError, SourceError, StreamError
 from kampong.streaming.prediction import is_fitted
-from kampong.streaming.state import read_model, with_stream
+from kampong.streaming.state import read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
@@ -61,10 +60,10 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
             "subspaces can, where they learn without a half-life."
         )
     half_life = getattr(model, "half_life", None)
-    if half_life is not None:
+    if half_life not in (None, "auto"):
         raise StreamError(
             f"{model_file}: this model was learnt with the half-life {half_life}, so how much of a row is left is not "
-            "known. To take rows out, learn with --half-life none."
+            "known. To take rows out, learn with --half-life none or auto."
         )
     earlier = _earlier(receipt_file)
     if earlier is not None and model.state_digest() == earlier.after:
@@ -76,8 +75,9 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     receipt = _take_out(source, model, state)
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
-        state.course.predictor = state.course.challenger = None  # they still know the rows
-    write(model_file, *with_stream(model, state), key=key)
+        course = state.course  # what predicts beside the model still knows the rows
+        course.predictor = course.coming = course.expert = course.challenger = None
+    write_model(model_file, *with_stream(model, state), key=key)
     return receipt, True
 
 
@@ -133,5 +133,5 @@ def _take_out(source: Source, model: Any, state: StreamState) -> Receipt:
         classes_gone=tuple(sorted(name for one in receipts for name in one.classes_gone)),
         before=first.before,
         exact=all(one.exact for one in receipts),
-        remarks=(*last.remarks, HISTORY),
+        remarks=(*dict.fromkeys(remark for one in receipts for remark in one.remarks), HISTORY),
     )

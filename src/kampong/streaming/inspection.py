@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import pack, write
+from kampong.checkpoint import pack
+from kampong.checkpoint.replacing import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.prediction import is_fitted
-from kampong.streaming.state import Counters, StreamState, read_model, with_stream
+from kampong.streaming.state import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 from kampong.subspace.criteria import CriterionWarning
 
@@ -67,6 +68,18 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
             found["stream"]["merged"] = list(state.merged)
         else:
             found["stream"] |= {"source": state.course.source, "place": state.course.place}
+            learnt = state.course.learnt
+            found["stream"]["learnt"] = [
+                {
+                    "name": one.name,
+                    "bytes": one.bytes.size,
+                    "digest": one.bytes.digest,
+                    "rows": one.rows,
+                    "dead": one.dead,
+                }
+                for one in learnt.sources
+            ]
+            found["stream"]["learnt_in_all"] = learnt.count
     return found
 
 
@@ -118,7 +131,7 @@ def show(facts: dict[str, Any]) -> None:
     stream = facts.get("stream", {})
     if stream:
         counters = stream["counters"]
-        table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else stream["source"])
+        table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else _sources(stream))
         table.add_row("state", "finished" if stream["finished"] else "can go on")
         table.add_row("records", f"{counters['records']:,}, {counters['dead']:,} of them dead letters")
         if counters["scored"]:
@@ -133,6 +146,14 @@ def show(facts: dict[str, Any]) -> None:
         console.print(
             _series("direction", "eigenvalue", {i + 1: value for i, value in enumerate(facts["eigenvalues"])})
         )
+
+
+def _sources(stream: dict[str, Any]) -> str:
+    """Return what was learnt, the latest sources last."""
+    named = [f"{one['name']} ({one['rows']:,} rows)" for one in stream["learnt"][-SHOWN:]]
+    if stream["learnt_in_all"] > len(named):
+        named.insert(0, f"… {stream['learnt_in_all'] - len(named):,} more")
+    return ", ".join(named if stream["finished"] else [*named, f"{stream['source']} (not yet at its end)"])
 
 
 def _words(directions: list[list[str]]) -> Any:
@@ -179,7 +200,7 @@ def merge_files(models: Sequence[str], out: str, *, key: Key = None) -> Any:
     check_targets({"one of the models": models, **key_file(key)}, {"--out": out})
     loaded = [read_model(name, key=key) for name in models]
     merged, state = merge_states([(model, state) for model, state, _ in loaded], models)
-    write(out, *(pack(merged) if state is None else with_stream(merged, state)), key=key)
+    write_model(out, *(pack(merged) if state is None else with_stream(merged, state)), key=key)
     return merged
 
 
@@ -246,4 +267,4 @@ def write_digits(path: Path) -> None:
     lines = [",".join([*names, "digit"])]
     for image, digit in zip(images.astype(int).tolist(), digits.tolist(), strict=True):
         lines.append(",".join(map(str, [*image, digit])))
-    path.write_text("\n".join(lines) + "\n")
+    write_bytes(path, ("\n".join(lines) + "\n").encode())

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kampong._runtime.compute import one_blas_thread
-from kampong.checkpoint import held, pack, write
+from kampong.checkpoint import held, pack
 from kampong.checkpoint.signing import key_bytes
+from kampong.streaming import formats
 from kampong.streaming.arrow import pa
 from kampong.streaming.challenger import Challenger, challenge, next_after
-from kampong.streaming.dead_letters import DeadLetters
-from kampong.streaming.errors import ColumnError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.dead_letters import DeadLetters, Written
+from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.expert import Expert, asked, wants_expert
 from kampong.streaming.history import History, candidates
+from kampong.streaming.learnt import Learnt
 from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.outputs import Output, format_of
 from kampong.streaming.prediction import (
@@ -41,7 +43,7 @@ from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
 from kampong.streaming.schema import Layout
 from kampong.streaming.sources import Source
-from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream
+from kampong.streaming.state import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.targets import check_targets, key_file
 
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ SORTED = (
     "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
     "shuffle the records for one that does."
 )
+FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again")
+"""Options that belong to a source, so that the next one may have others."""
+
 COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
 
 
@@ -89,8 +94,12 @@ class Run:
         Whether the run went on from a model file.
     stopped : bool
         Whether it was asked to stop before the end.
-    idle : bool
-        Whether there was nothing to do, because an earlier run had finished.
+    learnt : Learnt
+        The sources that the model has learnt to their end, in this run and before.
+    skipped : tuple of str
+        The files of this run that were left out, because they were learnt before.
+    earlier : Counters
+        What had come before this source; all zero where the model begins with it.
     remark : str
         What a user should know of the order of the records, "" without anything.
 
@@ -118,7 +127,9 @@ class Run:
     finished: bool = False
     resumed: bool = False
     stopped: bool = False
-    idle: bool = False
+    learnt: Learnt = field(default_factory=Learnt)
+    skipped: tuple[str, ...] = ()
+    earlier: Counters = field(default_factory=Counters)
     remark: str = ""
 
 
@@ -137,8 +148,13 @@ def learn(
     watch: Callable[[Run], None] | None = None,
     stop: threading.Event | None = None,
     key: Key = None,
+    again: bool = False,
 ) -> Run:
     """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
+
+    Where the run saved in `model_file` has come to the end of its source, the model goes on with the new files of this
+    one. Files that it has learnt before are recognised by their bytes and left out; `LearntError` says that there is no
+    other.
 
     Each batch is predicted before it is learnt, so the accuracy is honest. The same source and arguments give the same
     model, bit for bit, however often the run was stopped or killed, and both from Python and from the command line.
@@ -150,7 +166,7 @@ def learn(
     model : estimator
         An estimator with `partial_fit`, such as `FisherDiscriminant`.
     label : str, optional
-        The column of the class, where `source` is a path.
+        The column of the class, where `source` is a path; by default that of the model in `model_file`.
     model_file : str
         Where the model and the state of the run are saved; if a run is saved there already, it is resumed.
     out : str
@@ -171,6 +187,8 @@ def learn(
         Set it to save and stop after the current batch.
     key : bytes, str or path, optional
         The key of the model file, or the file that holds it, where model files are signed.
+    again : bool
+        Learn files that were learnt before once more.
 
     Returns
     -------
@@ -190,15 +208,16 @@ def learn(
     >>> run = learn(str(folder / "flowers.csv"), FisherDiscriminant(), label="kind", model_file=file)
     >>> run.model.predict([[3.0, 6.0], [3.0, 1.0]])
     array(['rose', 'lily'], dtype='<U4')
-    >>> learn(str(folder / "flowers.csv"), FisherDiscriminant(), label="kind", model_file=file).idle
-    True
+    >>> _ = (folder / "more.csv").write_text("length,width,kind" + chr(10) + chr(10).join(lines[7:]))
+    >>> learn(str(folder / "more.csv"), FisherDiscriminant(), model_file=file).counters.rows
+    113
     """
     if isinstance(source, str):
         source = Source(source, Layout(label=label))
     letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
     targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
     check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
-    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key))
+    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again)
     with held(model_file):
         return _run(learner, letters, checkpoint_every, watch, stop)
 
@@ -211,17 +230,14 @@ def _run(
     stop: threading.Event | None,
 ) -> Run:
     """Resume or begin, learn to the end of the source, save."""
-    run, source = learner.prepare(), learner.source
-    if run.finished and not source.follow:
-        run.idle = True
-        return run
+    run = learner.prepare()
     try:
         learner.open(letters, stop)
         with one_blas_thread():  # the other cores parse
             _loop(learner, checkpoint_every, watch, stop)
             learner.finish(stop)
     except SourceError:
-        if run.counters.rows:  # a damaged source may be repaired
+        if run.counters.rows and learner.began:  # a damaged source may be repaired
             learner.save()
         raise
     finally:
@@ -238,6 +254,7 @@ def _loop(
     """Take batch after batch; save now and then."""
     saved = last = time.monotonic()
     for batch in learner.stream:
+        learner.begin()
         learner.take(batch)
         now = time.monotonic()
         learner.note(now - last)
@@ -264,13 +281,17 @@ class _Learner:
         strict: bool,
         max_classes: int,
         key: bytes | None,
+        again: bool,
     ) -> None:
-        self.key = key
+        self.key, self.again = key, again
         self.source, self.model_file, self.out_path = source, model_file, out
         self.strict, self.max_classes = strict, max_classes
         self.classes = classes
         self.run = Run(model)
-        self.lengths: dict[str, int] = {}
+        self.written: dict[str, Written] = {}
+        self.files: list[str] = []
+        self.letters, self.began = "", False
+        self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
         self.known: set[Any] = set(known_classes(model) or ())
         self.observed: dict[str, Any] = {}
         self.expert: Expert | None = None
@@ -289,31 +310,58 @@ class _Learner:
         return self.run
 
     def open(self, dead_letters: str, stop: threading.Event | None) -> None:
-        """Open the source at its place, and the outputs at their saved lengths."""
-        run = self.run
-        known = run.schema if run.place else None  # if nothing was read yet, the columns are found again
-        self.stream = self.source.open(schema=known, place=run.place, classes=self.classes, stop=stop)
-        run.schema, run.finished = self.stream.schema, False
+        """Open the source: at its place, or at its start where what was saved had come to its end."""
+        run, new, self.letters = self.run, self.run.finished, dead_letters
+        place = run.place
+        if new and run.schema is not None:
+            place = _place_of(run).next_source().to_state()
+            found = self.source.format()
+            if found != run.schema.format:
+                raise SourceError(
+                    f"{self.source.path}: this is {found}, and {self.model_file} was learnt from {run.schema.format}. "
+                    f"Convert it; or learn it with another --model."
+                )
+        known = None if self.again else tuple(run.learnt.sources)
+        schema = run.schema if place else None  # if nothing was read yet, the columns are found again
+        source = replace(self.source, known=known)
+        self.stream = source.open(schema=schema, place=place, classes=self.classes, stop=stop)
+        run.schema, self.files = self.stream.schema, source.files(formats.get(self.stream.schema.format))
         if run.schema.label is None:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
-        if self.run.memory is None or not run.place:
-            self.run.memory = Memory(run.schema, grows=can_widen(run.model))
-        if self.run.memory.grows and run.schema.texts:
+        if run.memory is None or not place:
+            run.memory = Memory(run.schema, grows=can_widen(run.model))
+        if run.memory.grows and run.schema.texts:
             run.model._expect_width(run.schema.width)
+        if new:
+            run.earlier, self.start = replace(run.counters), place
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Open the outputs: at what was saved of them, or after what is there where a new source begins."""
+        run, new = self.run, self.run.finished
+        if self.began:
+            return
         wanted = getattr(run.model, "n_components", None)
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
-        self.out = Output(self.out_path, columns, self.lengths.get("out"))
-        self.dead = DeadLetters(dead_letters, self.lengths.get("dead_letters"))
+        self.out = Output(self.out_path, columns, self.written.get("out"), goes_on=new)
+        named = self.letters != f"{self.model_file}.dead.jsonl"
+        self.dead = DeadLetters(self.letters, self.written.get("dead_letters"), goes_on=new, follow=named)
+        self.began, run.finished = True, False
+        if new:  # from here on a run that is killed goes on with this source, and cuts back what it writes
+            run.place = self.start
+            self.save()
 
     def take(self, batch: Batch) -> None:
         """Score a batch, learn it, and write what is to be written."""
         run = self.run
+        self._end_file(batch.place)
         if batch.dead:
             if self.strict:
                 self._refuse(batch)
-            self.dead.add(batch.dead)
+            self.dead.add(batch.dead, self._file_of(batch.place or {}))
         batch = self._remember(batch)
         said = Said.nothing(batch.rows)
         if batch.rows and batch.X is not None and batch.y is not None:
@@ -339,6 +387,19 @@ class _Learner:
                 f"{self.source.path}: none of the first {run.counters.dead:,} records could be used; the first says: "
                 f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
             )
+
+    def _file_of(self, place: Mapping[str, Any]) -> str:
+        """Return the path of the file of a place."""
+        return self.files[int(place.get("file", 0))]
+
+    def _end_file(self, following: Mapping[str, Any] | None = None) -> None:
+        """Remember the file of the last batch as learnt, where the next one is of another file or does not come."""
+        run = self.run
+        if not run.place or (following is not None and following.get("file", 0) == run.place.get("file", 0)):
+            return
+        place = _place_of(run)
+        if place.started:
+            run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.rows, run.counters.dead)
 
     def _piece(self, labels: np.ndarray) -> int:
         """Return how many of the rows that wait are predicted before any of them is learnt."""
@@ -516,17 +577,22 @@ class _Learner:
 
     def save(self) -> None:
         """Save the run: outputs first, then the model file that says how long they are."""
-        self.lengths = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
+        self.written = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
         if self.model_file:
-            write(self.model_file, *self._to_state(), key=self.key)
+            write_model(self.model_file, *self._to_state(), key=self.key)
 
     def finish(self, stop: threading.Event | None) -> None:
         """Save, and say whether the source was read to its end."""
         run = self.run
-        run.stopped = stop is not None and stop.is_set()
+        run.stopped, run.skipped = stop is not None and stop.is_set(), tuple(self.stream.skipped)
+        if not self.began:
+            self._refuse_nothing()
+            return
         run.finished = not run.stopped
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
+        if run.finished:
+            self._end_file()
         if run.finished and self._is_sorted():
             run.remark = SORTED
             if hasattr(run.model, "_keep_all"):
@@ -537,6 +603,18 @@ class _Learner:
         if run.counters.rows:
             settle(run.model, run.predictor, run.counters.rows)
         self.save()
+
+    def _refuse_nothing(self) -> None:
+        """Refuse sources that hold nothing new, unless the run was stopped while it waited for more."""
+        run = self.run
+        if run.skipped and not run.stopped:
+            names = ", ".join(run.skipped[:3]) + (f" and {len(run.skipped) - 3:,} more" if run.skipped[3:] else "")
+            raise LearntError(
+                f"{names}: {self.model_file} has learnt this already ({run.counters.rows:,} rows in all). Give other "
+                "files, or --again to learn it once more."
+            )
+        if not run.stopped:
+            raise SourceError(f"{self.source.path}: the source holds no record.")
 
     def _is_sorted(self) -> bool:
         """Tell whether all rows of a class came together, though there are many of each."""
@@ -581,6 +659,7 @@ class _Learner:
             max_classes=self.max_classes,
             live=self.source.live,
             out=format_of(self.out_path) if self.out_path else "",
+            again=self.again,
         )
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -592,12 +671,13 @@ class _Learner:
             self.source.name,
             self._options(),
             run.place,
-            self.lengths,
+            self.written,
             run.history,
             run.predictor,
             self.expert,
             coming,
             self.challenger,
+            run.learnt,
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
@@ -609,10 +689,17 @@ class _Learner:
                 f"{self.model_file}: this model does not hold a run that can go on (it was saved from Python, or "
                 "merged). Use another --model, and merge both afterwards."
             )
-        run, course = self.run, state.course
-        self._check_same(facts["model"], course.options)
+        run, course, layout = self.run, state.course, self.source.layout
+        if layout.label is None:  # what a user leaves out is as before
+            layout = replace(layout, label=course.options.layout.label)
+        if layout.format == "auto" and self.source.path == "-":
+            layout = replace(layout, format=course.options.layout.format)
+            layout = layout if layout.format != "auto" else replace(layout, format=state.schema.format)
+        self.source = replace(self.source, layout=layout)
+        self._check_same(facts["model"], course.options, free=FREE if state.finished else ())
         run.model, run.schema, run.counters = model, state.schema, state.counters
-        run.place, run.history, self.lengths = course.place, course.history, course.lengths
+        run.place, run.history, self.written = course.place, course.history, course.written
+        run.learnt = course.learnt
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.expert, self.challenger = course.expert, course.challenger
@@ -620,15 +707,22 @@ class _Learner:
             self.coming = Coming(course.coming, course.coming.n_rows)
         self.known = set(known_classes(run.model) or ())
 
-    def _check_same(self, model: Mapping[str, Any], options: Options) -> None:
-        """Refuse to go on with other options."""
+    def _check_same(self, model: Mapping[str, Any], options: Options, free: Sequence[str]) -> None:
+        """Refuse to go on with other options than those that are free."""
         mine = pack(self.run.model)[1]["model"]
         before = {**model["parameters"], **options.by_name(), "model": model["class"]}
         now = {**mine["parameters"], **self._options().by_name(), "model": mine["class"]}
-        differ = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+        differ = [key for key in sorted({*before, *now} - {*free}) if before.get(key) != now.get(key)]
         if differ:
             said = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in differ)
             raise ResumeError(
                 f"{self.model_file}: the run saved here had other options: {said}. Start with the same ones to go on, "
                 "or use another --model to start anew."
             )
+
+
+def _place_of(run: Run) -> Any:
+    """Return the place of a run as an object of its format."""
+    assert run.schema is not None
+    assert run.place is not None
+    return formats.get(run.schema.format).place_type(**run.place)

@@ -45,7 +45,8 @@ class Memory:
         self.schema, self.grows = schema, grows
         self.counts: Integer = np.zeros(numbers, dtype=np.int64)
         self.means: Float = np.zeros(numbers)
-        self.places: Integer = np.full(schema.hash_width if schema.texts else 0, -1, dtype=np.int32)
+        # one more than its place, 0 for none: zeros take no memory before they are written to
+        self._places: Integer = np.zeros(schema.hash_width if schema.texts else 0, dtype=np.int32)
         self.columns: list[int] = []
         self.names: list[bytes] = []
         self.signs: list[int] = []
@@ -68,7 +69,12 @@ class Memory:
     @property
     def used(self) -> int:
         """How many columns of the rows can be other than zero."""
-        return self.schema.width - len(self.places) + len(self.columns)
+        return self.schema.width - len(self._places) + len(self.columns)
+
+    def places(self, columns: Integer) -> Integer:
+        """Return the place of each hashed column among those of the model, −1 where it has none."""
+        found: Integer = self._places[columns] - 1
+        return found
 
     def take(self, batch: Batch) -> Batch:
         """Learn the columns of a batch, and return it as rows for the model."""
@@ -131,11 +137,11 @@ class Memory:
         memory.means = contents.array("means", np.float64, (numbers,), low=-1e101, high=1e101)
         blank = memory.means[memory.counts == 0]
         contents.require(not blank.any(), "means says the mean of a column of which counts has no value")
-        columns = contents.array("columns", np.int64, (None,), low=0, high=max(len(memory.places) - 1, 0))
-        once = len(np.unique(columns)) == len(columns) <= len(memory.places)
+        columns = contents.array("columns", np.int64, (None,), low=0, high=max(len(memory._places) - 1, 0))
+        once = len(np.unique(columns)) == len(columns) <= len(memory._places)
         contents.require(once, "columns holds a column twice, or more columns than the hash has")
         memory.columns = columns.tolist()
-        memory.places[columns] = np.arange(len(columns), dtype=np.int32)
+        memory._places[columns] = np.arange(1, len(columns) + 1, dtype=np.int32)
         memory.names = _names_from(contents, len(columns))
         signs = contents.array("signs", np.int64, (len(columns),), low=-1, high=1)
         contents.require(bool(signs.all()), "signs holds a 0")
@@ -152,12 +158,11 @@ class Memory:
         result.counts = self.counts + other.counts
         share = other.counts / np.maximum(result.counts, 1)
         result.means = self.means + share * (other.means - self.means)
-        result.places, result.columns = self.places.copy(), self.columns.copy()
-        result.names, result.signs = self.names.copy(), self.signs.copy()
+        result._add(self.columns, self.names, self.signs)
         result._add(other.columns, other.names, other.signs)
         result.documents = self.documents + other.documents
         places = (
-            result.places[np.array(other.columns, dtype=np.int64)] if other.columns else np.empty(0, dtype=np.int32)
+            result.places(np.array(other.columns, dtype=np.int64)) if other.columns else np.empty(0, dtype=np.int32)
         )
         if self.schema.tfidf:
             result.frequencies = np.zeros(len(result.columns), dtype=np.int64)
@@ -203,16 +208,16 @@ class Memory:
         return X, int(np.count_nonzero(gone))
 
     def _learn_places(self, named: Named) -> None:
-        new = np.flatnonzero(self.places[named.columns] < 0)
+        new = np.flatnonzero(self.places(named.columns) < 0)
         names = [named.names[i] for i in new.tolist()]
         self._add(named.columns[new].tolist(), names, named.signs[new].tolist())
 
     def _add(self, columns: Sequence[int], names: Sequence[bytes], signs: Sequence[int]) -> None:
         """Give the next places to columns that have none; of a column that comes twice the first name counts."""
         for column, name, sign in zip(columns, names, signs, strict=True):
-            if self.places[column] < 0:
-                self.places[column] = len(self.columns)
+            if not self._places[column]:
                 self.columns.append(column)
+                self._places[column] = len(self.columns)
                 self.names.append(name)
                 self.signs.append(sign)
 
@@ -223,7 +228,7 @@ class Memory:
         shape = (X.shape[0], self.width)
         indices = X.indices
         hashed = indices >= plain
-        places = np.where(hashed, self.places[np.where(hashed, indices - plain, 0)] + plain, indices)
+        places = np.where(hashed, self.places(np.where(hashed, indices - plain, 0)) + plain, indices)
         keep = places >= np.where(hashed, plain, 0)
         data, indptr = X.data, X.indptr
         if not keep.all():

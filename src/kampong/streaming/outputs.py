@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.arrow import pa
-from kampong.streaming.dead_letters import Journal
+from kampong.streaming.dead_letters import Journal, Written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,15 +31,29 @@ class Output(Journal):
         The file; "-" is stdout, "" writes nothing.
     columns : sequence of str
         The columns, `row` first; coordinates are named z1, z2 and so on.
-    committed : int or None
-        Its length at the last checkpoint; None for a new run.
+    committed : Written or None
+        What it held at the last checkpoint; None for a new file.
+    goes_on : bool
+        Whether to write after rows that are there.
     """
 
-    def __init__(self, path: str, columns: tuple[str, ...], committed: int | None = None) -> None:
-        super().__init__(path, committed)
+    def __init__(
+        self, path: str, columns: tuple[str, ...], committed: Written | None = None, *, goes_on: bool = False
+    ) -> None:
         self.columns, self.format = columns, format_of(path)
+        header = (",".join(columns) + "\n").encode()
+        self.begins = header if self.format == "csv" else b'{"row":'
+        super().__init__(path, committed, goes_on=goes_on)
+
+    def write(self, data: bytes) -> None:
+        """Append bytes, after the header where there is none yet."""
+        super().write(self.begins + data if self.length == 0 and self.format == "csv" else data)
+
+    def commit(self) -> Written:
+        """Write everything to the disk, at least the header; return what the file holds."""
         if self.length == 0 and self.format == "csv":
-            self.write((",".join(columns) + "\n").encode())
+            super().write(self.begins)
+        return super().commit()
 
     def add(self, rows: Integer, values: Mapping[str, np.ndarray | None], points: Float | None = None) -> None:
         """Append rows.

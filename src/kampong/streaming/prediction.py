@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong.checkpoint import Savable
 from kampong.statistics.drift import DriftingScatter
+from kampong.streaming.errors import StreamError
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -121,6 +122,16 @@ def known_classes(model: Any) -> list[Any] | None:
         return None
 
 
+def check_classes(model: Any, model_file: str) -> None:
+    """Refuse a model that knows fewer than two classes, before anything is written."""
+    classes = known_classes(model)
+    if classes is not None and len(classes) < 2:
+        said = f"only the class {classes[0]!r}" if classes else "no class"
+        raise StreamError(
+            f"{model_file}: this model knows {said}, and needs two to tell apart. Learn records of another class."
+        )
+
+
 def classes_present(model: Any) -> set[Any]:
     """Return the classes that have weight in the model."""
     return set(model.classes_[model.class_counts_ > 0].tolist())
@@ -197,7 +208,9 @@ def settle(model: Any, predictor: Predictor | None, rows: int) -> None:
     """
     if predictor is not None and hasattr(model, "freeze") and Schedule.of(model).is_settled(rows):
         try:
-            model._predictor = model.freeze(keep=predictor)
+            found = model.freeze(keep=predictor)
+            if found is not None:
+                model._remember(found)
         except ValueError:  # what cannot be solved says so when it is read
             return
     elif isinstance(model, Savable):

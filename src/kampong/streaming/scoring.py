@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.errors import ColumnError, SourceError, StreamError
-from kampong.streaming.prediction import is_fitted
+from kampong.streaming.prediction import check_classes, is_fitted
 from kampong.streaming.state import read_model
 from kampong.subspace.criteria import CriterionWarning
 
@@ -96,6 +96,7 @@ def score(source: Source, model_file: str, *, stop: threading.Event | None = Non
     model, state, _ = read_model(model_file, key=key)
     if not is_fitted(model) or not hasattr(model, "predict"):
         raise StreamError(f"{model_file}: a {type(model).__name__} that cannot predict has no score. Learn first.")
+    check_classes(model, model_file)
     if state is None:
         raise StreamError(f"{model_file}: no stream has learnt this model, so it does not know which column is what.")
     label = state.schema.label

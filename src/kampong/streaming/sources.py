@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from kampong._runtime.compute import available_threads
 from kampong.streaming import formats
-from kampong.streaming.blocks import open_bytes
 from kampong.streaming.errors import SourceError
+from kampong.streaming.opening import open_bytes
 from kampong.streaming.schema import Layout, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kampong.streaming.formats.base import Format, Opened, Part
+    from kampong.streaming.learnt import LearntSource
     from kampong.streaming.records import Batch
 
 COMPRESSED = (".gz", ".zst")
@@ -47,6 +48,9 @@ class Source:
     untrusted : bool
         Whether the bytes may be made to do harm. Tables are then read in a process of their own, with limits, and
         formats that are not known to withstand any bytes are refused.
+    known : tuple of LearntSource, optional
+        What was learnt before: such files are left out, and one that has grown since goes on where it ended. By default
+        every file is read.
 
     See Also
     --------
@@ -69,6 +73,7 @@ class Source:
     live: bool = False
     more: tuple[str, ...] = ()
     untrusted: bool = False
+    known: tuple[LearntSource, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -128,7 +133,10 @@ class Source:
         try:
             parts = iter(opened)
             if schema is None or apply:
-                schema, parts = self._begin(chosen, parts, schema, classes)
+                schema, columns, first = self._begin(chosen, parts, schema, classes)
+                parts = itertools.chain([first], self._bodies(chosen, parts, columns, schema))
+            else:
+                parts = self._bodies(chosen, parts, schema.columns, schema, goes_on=True)
         except BaseException:
             opened.close()
             raise
@@ -176,8 +184,8 @@ class Source:
 
     def _begin(
         self, chosen: Format, parts: Iterator[Part], schema: Schema | None, classes: Sequence[Any]
-    ) -> tuple[Schema, Iterator[Part]]:
-        """Read the header and enough to know the columns; return the schema and the parts still to parse."""
+    ) -> tuple[Schema, Sequence[str], Part]:
+        """Read the header and enough to know the columns; return the schema, the columns and the first records."""
         first = next(parts, None)
         if first is None:
             raise SourceError(f"{self.path}: the source holds no record.")
@@ -185,10 +193,42 @@ class Source:
         while first.blank and (more := next(parts, None)) is not None:
             first = more
         if schema is not None:
-            return chosen.fit(self, schema, columns), itertools.chain([first], parts)
+            return chosen.fit(self, schema, columns), columns, first
         if first.blank:
             raise SourceError(f"{self.path}: the source holds no record.")
-        return chosen.describe(self, columns, first, classes), itertools.chain([first], parts)
+        return chosen.describe(self, columns, first, classes), columns, first
+
+    def _bodies(
+        self, chosen: Format, parts: Iterator[Part], expected: Sequence[str], schema: Schema, *, goes_on: bool = False
+    ) -> Iterator[Part]:
+        """Yield parts without the headers of their files, which must all be the same."""
+        for number, part in enumerate(parts):
+            if self.live and goes_on and number == 0:  # a feed that is taken up again may have a header or none
+                names, body = chosen.header(self, part)
+                meant = list(names) == list(expected) or bool(set(names) & set(expected))
+            else:
+                names, body = chosen.header(self, part) if part.begins else ([], part)
+                meant = bool(names)
+            if meant:
+                self._check_header(chosen, part, names, expected, schema, goes_on)
+            yield body if meant else part
+
+    def _check_header(
+        self, chosen: Format, part: Part, names: Sequence[str], expected: Sequence[str], schema: Schema, goes_on: bool
+    ) -> None:
+        files = self.files(chosen)
+        path = files[getattr(part.end, "file", 0)]
+        others = "those that the model was learnt from" if goes_on else f"those of {files[0]}"
+        if list(names) != list(expected):
+            raise SourceError(
+                f"{path}: its columns are not {others}: {', '.join(names[:6])} in place of "
+                f"{', '.join(expected[:6])}. Give files of the same columns, in the same order."
+            )
+        delimiter = getattr(names, "delimiter", schema.delimiter)
+        if delimiter != schema.delimiter:
+            raise SourceError(
+                f"{path}: its columns are separated by {delimiter!r}, and {others} by {schema.delimiter!r}. Convert it."
+            )
 
 
 def _inside(folder: str, wanted: Format, *, needed: bool = True) -> list[str]:
@@ -215,6 +255,11 @@ class Stream:
         self.schema, self._stop = schema, stop
         self._parts, self._parse, self._opened = parts, parse, opened
         self._closed, self._reading = threading.Event(), False
+
+    @property
+    def skipped(self) -> list[str]:
+        """The files that were learnt before, and left out."""
+        return list(getattr(self._opened, "skipped", ()))
 
     def close(self) -> None:
         """Stop reading; the thread that reads closes the file when it has noticed."""

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import CheckpointError, Contents, pack, read
+from kampong.checkpoint import CheckpointError, Contents, pack, read, write
 from kampong.checkpoint.contents import flatten, to_lines
-from kampong.checkpoint.file import decode
-from kampong.checkpoint.models import CLASSES, advice, unpack
+from kampong.checkpoint.file import TOO_LARGE, decode, encode
+from kampong.checkpoint.models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
+from kampong.streaming.dead_letters import Written
 from kampong.streaming.expert import Expert
 from kampong.streaming.history import History
+from kampong.streaming.learnt import DIGITS, Learnt
 from kampong.streaming.memory import Memory, can_widen
 from kampong.streaming.schema import Layout, Schema, as_labels, is_whole
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from kampong.checkpoint.signing import Key
     from kampong.subspace.predictor import Predictor
 
-VERSION = 5
+VERSION = 6
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
@@ -109,6 +111,8 @@ class Options:
         The most classes.
     out : str
         The format of the output, "" without one.
+    again : bool
+        Whether sources that were learnt before are learnt again.
     """
 
     layout: Layout
@@ -117,6 +121,7 @@ class Options:
     max_classes: int
     live: bool
     out: str
+    again: bool
 
     def by_name(self) -> dict[str, Any]:
         """Return all options in one dictionary."""
@@ -138,6 +143,7 @@ class Options:
             max_classes=contents.whole("max_classes"),
             live=contents.flag("live"),
             out=contents.word("out", ("", "csv", "jsonl")),
+            again=contents.flag("again"),
         )
         contents.finish()
         return options
@@ -150,13 +156,15 @@ class Course:
     Attributes
     ----------
     source : str
-        The path of the source.
+        The path of the source that was learnt last.
+    learnt : Learnt
+        The sources that were read to their end.
     options : Options
         What must stay the same.
     place : dict or None
         The place in the source after the last batch; None before the first.
-    lengths : dict of str to int
-        The saved lengths of the outputs.
+    written : dict of str to Written
+        What the outputs held when the run was saved.
     history : History
         The course of the stream.
     predictor : Predictor or None
@@ -172,12 +180,13 @@ class Course:
     source: str
     options: Options
     place: dict[str, Any] | None = None
-    lengths: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, 0))
+    written: dict[str, Written] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, Written()))
     history: History = field(default_factory=History)
     predictor: Predictor | None = None
     expert: Expert | None = None
     coming: Predictor | None = None
     challenger: Challenger | None = None
+    learnt: Learnt = field(default_factory=Learnt)
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
@@ -189,7 +198,8 @@ class Course:
         return {
             "source": self.source,
             "options": self.options.to_state(),
-            "lengths": self.lengths,
+            "written": {name: dict(one._asdict()) for name, one in self.written.items()},
+            "learnt": self.learnt.to_state(),
             "history": self.history.to_state(),
             **place,
             **predictor,
@@ -201,17 +211,20 @@ class Course:
     @classmethod
     def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
         """Return what `to_state` wrote, if it belongs to the schema and the counters."""
-        lengths = contents.part("lengths")
+        written = contents.part("written")
         course = cls(
             source=contents.text("source"),
             options=Options.from_state(contents.part("options")),
             place=_place(contents, schema, counters),
-            lengths={name: lengths.whole(name) for name in OUTPUTS},
+            written={name: _written(written.part(name)) for name in OUTPUTS},
             history=History.from_state(contents.part("history")),
+            learnt=Learnt.from_state(contents.part("learnt")),
         )
-        lengths.finish()
+        written.finish()
         _check_options(contents, course.options, schema)
-        _check_lengths(contents, course, counters)
+        out = course.written["out"].length
+        contents.require(out == 0 or course.options.out != "", f"written, out is {out}, and there is no output")
+        _check_learnt(contents, course.learnt, counters)
         _check_history(contents, course.history, counters)
         return course
 
@@ -246,7 +259,10 @@ class StreamState:
     @property
     def sources(self) -> tuple[str, ...]:
         """The paths of the sources."""
-        return self.merged if self.course is None else (self.course.source,)
+        if self.course is None:
+            return self.merged
+        earlier = tuple(one.name for one in self.course.learnt.sources)
+        return earlier if self.finished and earlier else (*earlier, self.course.source)
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""
@@ -274,6 +290,8 @@ class StreamState:
         else:
             state.course = Course.from_state(contents, schema, counters)
         contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
+        whole = state.course is None or not state.finished or state.course.learnt.rows == counters.rows
+        contents.require(whole, "finished is true, and the sources of learnt have fewer rows than counters, rows")
         contents.finish()
         return state
 
@@ -298,6 +316,33 @@ def with_stream(model: Any, state: StreamState) -> tuple[dict[str, np.ndarray], 
     arrays, facts = pack(model)
     more, facts[STREAM] = flatten(state.to_state())
     return arrays | {PREFIX + name: array for name, array in more.items()}, facts
+
+
+def write_model(path: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None) -> None:
+    """Write what `with_stream` or `pack` has returned, if a later run can read it; otherwise an earlier file stays.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    arrays : mapping of str to array
+        Those of the model and of its stream.
+    facts : mapping of str to JSON
+        The same, as plain values.
+    key : bytes, str or path, optional
+        The key that signs the file, or the file that holds it.
+    """
+    write(path, arrays, facts, key=key, check=_check)
+
+
+def model_bytes(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return the bytes that `write_model` would write."""
+    return encode(arrays, facts, check=_check)
+
+
+def _check(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+    """Read a model and the state of its stream as `read_model` does."""
+    _stream_of(arrays, facts, try_unpack(arrays, facts))
 
 
 def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, dict[str, Any]]:
@@ -346,6 +391,8 @@ def _model_of(
         return model, _stream_of(arrays, facts, model), facts
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error} {advice(facts)}") from None
+    except MemoryError:
+        raise CheckpointError(f"{path}: the state of the stream does not fit into memory. {TOO_LARGE}") from None
 
 
 def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model: Any) -> StreamState | None:
@@ -449,11 +496,18 @@ def _check_options(contents: Contents, options: Options, schema: Schema) -> None
     require(same, "classes of the schema are not those that the options declare")
 
 
-def _check_lengths(contents: Contents, course: Course, counters: Counters) -> None:
-    """Compare the lengths of the outputs with what was to be written."""
-    out, dead = (course.lengths[name] for name in OUTPUTS)
-    contents.require(out == 0 or course.options.out != "", f"lengths, out is {out}, and there is no output")
-    contents.require(dead == 0 or counters.dead > 0, f"lengths, dead_letters is {dead}, and there is no dead letter")
+def _written(contents: Contents) -> Written:
+    """Return what an output held."""
+    found = Written(contents.whole("length"), contents.digest("digest", DIGITS))
+    contents.finish()
+    return found
+
+
+def _check_learnt(contents: Contents, learnt: Learnt, counters: Counters) -> None:
+    """Compare the sources with the counters."""
+    for name in ("rows", "dead"):
+        mine, theirs = getattr(learnt, name), getattr(counters, name)
+        contents.require(mine <= theirs, f"learnt, {name} is {mine}, and counters, {name} is {theirs}")
 
 
 def _check_history(contents: Contents, history: History, counters: Counters) -> None:

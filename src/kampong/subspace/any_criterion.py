@@ -35,8 +35,8 @@ class CriterionSubspace(DiscriminantSubspace):
         products with the rows, in `fit` only, "reservoir" from a bounded sample of the rows of a stream. "auto" takes
         the first of them that can serve.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import copy
+import functools
 import numbers
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport, with_callbacks
 from kampong._runtime.locks import both_locked, lock_of, one_at_a_time
+from kampong._runtime.memory import refuse_large_scatter
+from kampong._runtime.whole import WholeParameters, whole
 from kampong.checkpoint import Savable
 from kampong.data.labels import is_indicator
 from kampong.data.rows import (
@@ -53,6 +56,24 @@ if TYPE_CHECKING:
     from kampong.subspace.criteria import Criterion
 
 
+LEARNT_WITH = {
+    "coef0",
+    "decay",
+    "degree",
+    "gamma",
+    "half_life",
+    "kernel",
+    "landmarks",
+    "memory_bytes",
+    "placement",
+    "random_state",
+    "reservoir_bytes",
+    "verbose",
+    "warm_start",
+}
+"""Parameters that say how rows are learnt; all others say what is read of them, and count from the next read on."""
+
+
 class DiscriminantSubspace(
     Shown,
     CallbackSupport,
@@ -64,6 +85,7 @@ class DiscriminantSubspace(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassifierMixin,
+    WholeParameters,
     BaseEstimator,
 ):
     """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
@@ -84,6 +106,7 @@ class DiscriminantSubspace(
     feature_names_in_: np.ndarray
     _statistics: ClassMeans
     _predictor: Predictor | None
+    _made_with: dict[str, str]
     _halves_error: float | None
     _said: bool
     _space: ClassVar[str] = "features"
@@ -108,6 +131,7 @@ class DiscriminantSubspace(
     # Learning.
 
     @with_callbacks
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows at once, forgetting what was learnt before.
 
@@ -119,7 +143,9 @@ class DiscriminantSubspace(
             Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
             labels.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
         Returns
         -------
@@ -131,15 +157,16 @@ class DiscriminantSubspace(
         rows, finish = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
-        self._predictor = self._make(rows)
-        self._say(self._predictor)
+        known = self._remember(self._make(rows))
+        self._say(known)
         if isinstance(self._statistics, ClassRows):
             means = self._statistics.without_rows()
-            needed = self._predictor.criterion.needs_within or self._wants_sample()
+            needed = known.criterion.needs_within or self._wants_sample()
             self._statistics = means if needed else means.plain()
         finish()
         return self
 
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn a batch of any size, one row included; nothing is solved until a result is read.
 
@@ -152,7 +179,9 @@ class DiscriminantSubspace(
         classes : array-like of shape (n_classes,), optional
             Classes that may come, so that `classes_` and the columns of `predict_proba` are complete from the start.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 is the row twice, a weight of 0 the row absent.
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
         Returns
         -------
@@ -165,10 +194,7 @@ class DiscriminantSubspace(
             self._start(X.shape[1], None)
         elif isinstance(self._statistics, PastRows):
             raise ValueError(f"{type(self).__name__}.partial_fit: {PastRows.REFUSAL}")
-        if classes is not None:
-            self._statistics.declare(classes)
-            self._forget_results()
-        self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight, classes)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -287,9 +313,7 @@ class DiscriminantSubspace(
                     f"{self._kind().name} criterion. Give one that this model has made."
                 )
             return self._make(None, keep)
-        if self._predictor is None:
-            self._predictor = self._make(None)
-        return self._predictor
+        return self._solved()
 
     @property
     def _n_features_out(self) -> int:
@@ -328,6 +352,9 @@ class DiscriminantSubspace(
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
             if isinstance(self.half_life, str):
                 kind = DriftingScatter
+        if issubclass(kind, ClassScatter):
+            # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
+            refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
         if issubclass(kind, ClassReservoir):
             self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
         else:
@@ -348,8 +375,8 @@ class DiscriminantSubspace(
     @one_at_a_time
     def _move_columns(self, places: Integer, n_features: int) -> None:
         """Move columns to other places of a new width, as if all rows so far had come with them there."""
-        self._statistics.move_columns(places, n_features)
-        self.n_features_in_ = n_features
+        moved = copy.copy(self._statistics)  # the arrays are laid out anew, so that these statistics stay as they are
+        self._statistics, self.n_features_in_ = moved.move_columns(places, n_features), n_features
         self._forget_results()
 
     def _check_parameters(self) -> None:
@@ -368,6 +395,12 @@ class DiscriminantSubspace(
                 )
         step = "Give bytes, for instance 64 * 2**20."
         check_number(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=np.inf, next_step=step)
+
+    def _check_all(self) -> None:
+        """Refuse parameters that nothing could be read with; they may have changed since the first rows."""
+        self._check_parameters()
+        self._wanted()
+        self._value(None)
 
     def _statistics_kind(self, n_features: int, y: Any) -> type[ClassMeans]:
         """Return the least that must be remembered for what the parameters ask for."""
@@ -445,6 +478,11 @@ class DiscriminantSubspace(
                 f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
                 "another class."
             )
+        if isinstance(self._statistics, PastRows) and rows is None:
+            raise ValueError(
+                f"{type(self).__name__}: this model was fitted with the rows at hand, which are gone, so other "
+                "parameters cannot be tried on them. Fit again with the parameters that you want."
+            )
         if self._statistics.within_trace < 1e-290:
             refuse_vanishing(type(self).__name__, float(np.abs(self._statistics.means).max()))
         try:
@@ -456,9 +494,7 @@ class DiscriminantSubspace(
         """Return the predictor of the present state, made at most once; say once what is to be said of it."""
         check_is_fitted(self)
         with lock_of(self):  # what another thread learns meanwhile would leave an old predictor behind
-            if self._predictor is None:
-                self._predictor = self._make(None)
-            known = self._predictor
+            known = self._solved()
         self._say(known)
         return known
 
@@ -471,6 +507,31 @@ class DiscriminantSubspace(
     def _forget_results(self) -> None:
         """Forget what followed from an earlier state of the statistics."""
         self._predictor = self._halves_error = None
+
+    def _remember(self, predictor: Predictor) -> Predictor:
+        """Keep the predictor of the present state and parameters."""
+        self._predictor, self._halves_error, self._made_with = predictor, None, self._read_with()
+        return predictor
+
+    def _known(self) -> Predictor | None:
+        """Return the predictor of the present state, None where rows or parameters have changed since one was made."""
+        if self._predictor is not None and self._made_with != self._read_with():
+            self._forget_results()
+        return self._predictor
+
+    def _solved(self) -> Predictor:
+        """Return the predictor of the present state, made where it is not known."""
+        known = self._known()
+        if known is None:
+            self._check_all()
+            known = self._remember(self._make(None))
+        return known
+
+    def _read_with(self) -> dict[str, str]:
+        """Return the parameters that a predictor follows from, as text; others count when rows are learnt."""
+        kind: Any = type(self)
+        values = {name: getattr(self, name) for name in _names(kind) if name not in LEARNT_WITH}
+        return {key: repr(value.tolist() if isinstance(value, np.ndarray) else value) for key, value in values.items()}
 
     def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
         """Learn the rows of `fit`; return those in hand, and what to call when there are results."""
@@ -486,13 +547,13 @@ class DiscriminantSubspace(
         return float(0.5 ** (1.0 / float(self.half_life))) if ages else float(self.decay)
 
     @one_at_a_time
-    def _learn(self, X: Rows, y: Any, sample_weight: Any) -> None:
+    def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
         """Update the statistics."""
         decay = self._decay()
         weights, factor = None, 1.0
         if sample_weight is not None or decay != 1.0:
             weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
-        self._statistics.update(X, y, weights, decay=factor)
+        self._statistics.update(X, y, weights, decay=factor, classes=classes)
         self._forget_results()
 
     def _before_save(self) -> None:
@@ -508,8 +569,10 @@ class DiscriminantSubspace(
         """Return what a checkpoint holds: the statistics, and the predictor of their present state if there is one."""
         if not hasattr(self, "_statistics"):
             return None
+        self._check_all()  # a file with other parameters could not be read
         state = {"statistics": statistics_state(self._statistics)}
-        return state if self._predictor is None else {**state, "predictor": self._predictor.to_state()}
+        known = self._known()
+        return state if known is None else {**state, "predictor": known.to_state()}
 
     def _from_state(self, contents: Contents) -> None:
         self._statistics = statistics_from(contents.part("statistics"), self.n_features_in_)
@@ -528,7 +591,7 @@ class DiscriminantSubspace(
             if not np.array_equal(predictor.classes, self._statistics.classes):
                 contents.refuse("the predictor and the statistics know different classes")
             contents.require(classes_seen(self._statistics) > 1, "there is a predictor of fewer than two classes")
-            self._predictor = predictor
+            self._remember(predictor)
 
     def _predictor_from(self, contents: Contents) -> Predictor:
         """Return a predictor of this model that was written to a checkpoint."""
@@ -537,6 +600,12 @@ class DiscriminantSubspace(
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
         return validate_rows(self, X)
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the parameters of a class; scikit-learn looks them up anew each time."""
+    return tuple(kind._get_param_names())
 
 
 def check_priors(name: str, priors: Any) -> Float | str:
@@ -582,16 +651,15 @@ def _count_classes(y: Any) -> int:
 def _age(weights: Float, decay: float) -> tuple[Float, float]:
     """Return what each row of a batch weighs at its end, and what the batch leaves of the weight of earlier rows.
 
-    A row of weight w is w rows in a row: they age what came before by decay^w and each other from one to the next.
+    Each row ages what came before by one step, whatever its weight; one of weight 0 is absent.
     """
     if decay == 1.0:
         return weights, 1.0
-    total = np.cumsum(weights)
-    younger = (total[-1] if len(total) else 0.0) - total
-    own = np.expm1(weights * math.log(decay)) / (decay - 1.0)
-    aged = own * decay**younger
+    number = np.cumsum(weights > 0)
+    last = int(number[-1]) if len(number) else 0
+    aged = weights * decay ** (last - number)
     aged[aged < LEAST_WEIGHT] = 0.0
-    return aged, float(decay ** total[-1])
+    return aged, float(decay**last)
 
 
 def _parameters(model: Any) -> dict[str, Any]:

@@ -425,9 +425,10 @@ class FisherCriterion(Criterion):
 
     @classmethod
     def usual(cls, statistics: ClassMeans) -> float:
-        """Return tr S_w over the weight of all rows; where S_w is zero, any ridge gives the same directions."""
+        """Return tr S_w over the rows (`effective_rows`); where S_w is zero, any ridge gives the same directions."""
         trace = statistics.within_trace
-        return (trace if trace > 0 else float((statistics.between_factor() ** 2).sum())) / statistics.total
+        spread = trace if trace > 0 else float((statistics.between_factor() ** 2).sum())
+        return spread / statistics.effective_rows
 
     @classmethod
     def again(cls, value: float, nodes: Float, statistics: ClassMeans) -> float:
@@ -469,18 +470,18 @@ def ridge_rule(statistics: ClassMeans) -> float:
     others, as where a stream forgets the rows that a column varied in, says nothing of them.
     """
     spread = statistics.within_trace
-    if spread == 0:  # every class is a single point: any ridge gives the same directions
-        spread = float((statistics.between_factor() ** 2).sum())
-    elif isinstance(statistics, ClassScatter):
+    if isinstance(statistics, ClassScatter):
         variances = statistics.within_variances()
         live = variances[variances > FADED * variances.max()]
-        spread = statistics.n_features * float(np.percentile(live, 25))
-    return spread / statistics.total
+        spread = statistics.n_features * float(np.percentile(live, 25)) if len(live) else 0.0
+    if spread == 0:  # every class is a single point: any ridge gives the same directions
+        spread = float((statistics.between_factor() ** 2).sum())
+    return spread / statistics.effective_rows
 
 
 def landmark_ridge(statistics: ClassMeans) -> float:
     """Return the ridge on landmarks as a part of tr S_w: one over the rows, times the square of landmarks a row."""
-    rows = max(statistics.total, 1.0)
+    rows = max(statistics.effective_rows, 1.0)
     return max(LEAST_RIDGE, min(1.0, statistics.n_features / rows) ** 2 / rows)
 
 

@@ -19,7 +19,7 @@ class Exporting:
     def to_sklearn(self, *, sparse: bool | None = None) -> Pipeline:
         """Return a fitted scikit-learn pipeline with the same answers, for places where kampong is not installed.
 
-        The pipeline holds classes of scikit-learn and functions of numpy and scipy alone. Its `predict` and
+        The pipeline holds classes and functions of scikit-learn, numpy, scipy and Python alone. Its `predict` and
         `predict_proba` are those of this model, calibration included, to about 1e-12 on float64 rows (kernel values
         to landmarks that nearly depend on each other may cost a digit more). The steps up to "directions" (a kernel's:
         up to "mean") give the coordinates of `transform`, and after them those along directions that only the head
@@ -28,8 +28,9 @@ class Exporting:
         Parameters
         ----------
         sparse : bool, optional
-            Whether the pipeline takes sparse rows too. Then the mean is taken off after the projection, which costs
-            digits where it lies far from zero. By default they are taken where that costs no digits that matter.
+            By default the pipeline takes dense and sparse rows. If the mean lies far from zero, sparse rows are made
+            dense to keep their digits. True keeps sparse rows sparse: the mean is then subtracted after the
+            projection, which costs digits if it lies far from zero. False takes dense rows only.
 
         Returns
         -------

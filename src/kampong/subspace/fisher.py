@@ -53,16 +53,16 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
         it fits.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float or "auto", optional
         Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
-        statistics of all rows and beside them those of half-lives 8, 32, 128 and 1024. Each row is predicted by all
-        of them before it is learnt, and the one of least recent loss predicts (`half_life_`); where no forgetting
-        helps that is the model of all rows. Past 128 features two logistic regressions that take a step with every row
-        stand in their place, and predict where they have the least recent loss beside the model of all rows, which a
-        stream asks about each row (`kampong.streaming.learn`); elsewhere, and for several labels a row, "auto" then
-        forgets nothing.
+        statistics of all rows and also those of half-lives 8, 32, 128 and 1024. A stream predicts each row by all of
+        them before it is learnt, weighted by their recent losses. `predict` uses the one of least recent loss
+        (`half_life_`); if no decay helps, that is the model of all rows. Above 128 features two logistic regressions
+        that take a step with every row stand in their place, and predict where they have less recent loss than the
+        model of all rows, which a stream asks about each row (`kampong.streaming.learn`); elsewhere, and for several
+        labels per row, "auto" then forgets nothing.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
@@ -276,13 +276,14 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         """
         statistics = self._statistics
         assert isinstance(statistics, DriftingScatter)
-        if predictor is not None and labels is not None and statistics.tell(predictor.classes, labels):
-            self.partial_fit(X, y)
-            return labels
-        if predictor is not None:
+        told = predictor is not None and labels is not None and statistics.tell(predictor.classes, labels)
+        if predictor is not None and not told:
             statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
-        self.partial_fit(X, y)
-        return statistics.said()
+        try:
+            self.partial_fit(X, y)
+        finally:
+            statistics.hush()  # what was said of rows that are refused is not said of others
+        return labels if told else statistics.said()
 
     def _freeze_all(self, keep: Predictor | None, *, brief: bool = False) -> Predictor | None:
         """Return the predictor of all rows, whatever half-life is the best of late; see `freeze` and `Recipe.brief`."""

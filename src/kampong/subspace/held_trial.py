@@ -23,7 +23,8 @@ from kampong.statistics.scatter import ClassScatter
 from kampong.subspace.heads.fitting import Judged, fit_weights, least_point
 from kampong.subspace.heads.hinge import EPOCHS as ALL_EPOCHS
 from kampong.subspace.heads.hinge import USUAL as USUAL_COST
-from kampong.subspace.heads.hinge import Hinge, Machines, most_rows
+from kampong.subspace.heads.hinge import Hinge, Machines, most_rows, optimum
+from kampong.subspace.heads.hinge import scores_of as margin_scores
 from kampong.subspace.heads.linear import NearestMean, noise_of
 from kampong.subspace.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.subspace.heads.mixture import Mixture
@@ -263,7 +264,8 @@ class HeldTrial(HeadTrial):
         scores, counts = [], self.inside.counts
         for number, piece in enumerate(self.pieces):
             points, codes, own = self._trainers(number)
-            scores.append(Machines(points, None, codes, own, len(counts)).ascend(USUAL_COST).scores(piece.points))
+            weights, offsets = optimum(points, codes, own, len(counts), USUAL_COST)
+            scores.append(margin_scores(piece.points @ weights.T + offsets))
             scores[-1][:, piece.counts <= 0] = EMPTY
         return Hinge.build(self._everybody()), np.concatenate(scores)
 

@@ -8,7 +8,7 @@ n that of its class k and W that of all rows, u = x − m_k and h = uᵀAu (all 
     (A without the row) = c⁻¹ (A + α A u uᵀ A / (1 − αh)),    α = w n / ((n − w) W),    c = W / (W − w)  …  (1)
 
 where the ridge counts as a sum over rows, so it grows by 1/c as S_w does; and the mean of its class moves by
-−w/(n − w)·u. A row of weight 2 is the row twice: one of both leaves.
+−w/(n − w)·u. Weights are in units of a typical row (`ClassMeans.in_rows`): of a heavier one, the weight of one leaves.
 
 The curve of errors over the ridge is taken at fixed nodes, and its minimum is that of a spline: a smooth function of
 the data. Heads are compared by the same smooth errors.
@@ -27,7 +27,8 @@ from scipy import linalg
 from kampong._runtime.compute import one_blas_thread, run, tall_times
 from kampong.subspace.heads.descent import by_batches
 from kampong.subspace.heads.fitting import TINY, Judged, badness, fit_weights, least_point
-from kampong.subspace.heads.hinge import USUAL, Hinge, Machines
+from kampong.subspace.heads.hinge import USUAL, Hinge, optimum
+from kampong.subspace.heads.hinge import scores_of as margin_scores
 from kampong.subspace.heads.linear import noise_of
 from kampong.subspace.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
 from kampong.subspace.heads.mixture import MEMBERS, PRIOR, START, Mixture
@@ -334,10 +335,10 @@ class Trial(HeadTrial):
         judges = rows.judges[: max(1, len(rows.codes) // 4)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
-        apart = Machines(self.seen[others], None, rows.codes[others], rows.own[others], K).ascend(USUAL)
-        scores = apart.scores(self.seen[judges])
+        weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
+        scores = margin_scores(self.seen[judges] @ weights.T + offsets)
         scores[:, rows.counts <= 0] = EMPTY
-        found = Machines(self.seen, None, rows.codes, rows.own, K).ascend(USUAL).weights()
+        found = optimum(self.seen, rows.codes, rows.own, K, USUAL)
         return Hinge.of(*found, rows.counts, np.eye(self.seen.shape[1]), USUAL), scores
 
     def _sees_columns(self) -> bool:

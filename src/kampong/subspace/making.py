@@ -137,6 +137,7 @@ def make_predictor(
     Predictor
         It shares no array with the statistics that they would change.
     """
+    statistics = statistics.in_rows()  # what is chosen counts rows, whatever the scale of their weights
     if isinstance(statistics, ClassScatter) and statistics.n_features > leave_one_out.WIDEST:
         return _in_its_units(recipe, statistics, rows, keep)
     # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are

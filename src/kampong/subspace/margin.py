@@ -43,8 +43,8 @@ class MarginSubspace(DiscriminantSubspace):
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
         the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
@@ -183,8 +183,8 @@ class InterClassScatter(MarginSubspace):
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
         the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
@@ -302,8 +302,8 @@ class MaximumMarginCriterion(MarginSubspace):
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
         the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
@@ -428,8 +428,8 @@ class SupervisedKampongMeasure(MarginSubspace):
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
         the rows of a stream (both any criterion, any width). "auto" takes the first of them that can serve.
     decay : float
-        Each row multiplies the weight of all rows before it by this factor in (0, 1]; a row of weight w by its w-th
-        power. 1 forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float, optional
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str

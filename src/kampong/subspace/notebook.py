@@ -39,7 +39,7 @@ class Shown:
         if not model.__sklearn_is_fitted__():
             return str(estimator_html_repr(self))
         # scikit-learn reads every fitted attribute for its diagram, which would solve
-        page = estimator_html_repr(clone(model) if model._predictor is None else self)
+        page = estimator_html_repr(clone(model) if model._known() is None else self)
         return f'{page}<div class="kampong-model" style="{STYLE}">{_table(model)}{_map(model)}</div>'
 
     def _repr_html_inner(self) -> str:
@@ -54,7 +54,7 @@ class Shown:
 
 
 def _table(model: Any) -> str:
-    known: Predictor | None = model._predictor
+    known: Predictor | None = model._known()
     counts = model.class_counts_
     lines = [
         ("learnt", f"{model.n_samples_seen_:,} rows, {model.n_features_in_:,} columns, {len(counts)} classes"),
@@ -88,7 +88,7 @@ def _how(known: Predictor, model: Any) -> str:
 
 def _map(model: Any) -> str:
     """Return the class means in the first two directions as an SVG; the area of a point is the weight of its class."""
-    known: Predictor | None = model._predictor
+    known: Predictor | None = model._known()
     if known is None:
         return ""
     counts = np.asarray(model.class_counts_)

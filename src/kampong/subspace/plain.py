@@ -10,10 +10,12 @@ logistic regression, or a quadratic discriminant where nothing is calibrated.
 from __future__ import annotations
 
 from functools import partial, singledispatch
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import special
+from scipy.sparse import csr_array
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import StackingClassifier
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     Steps = list[tuple[str, Any]]
 
 FAR = 300.0
-"""Past this size of mean·directionᵀ, taking the mean off after the projection would cost more digits than three."""
+"""Above this size of mean·directionᵀ, taking the mean off after the projection would cost more than three digits."""
 
 CERTAIN = 1e4
 """Log-odds that are as good as infinite: their probability is 0 or 1 to the last bit."""
@@ -61,18 +63,23 @@ def linear_steps(mean: Float, directions: Float, sparse: bool | None) -> Steps:
     directions : array of shape (p, d)
         The directions.
     sparse : bool or None
-        Whether sparse rows must be taken; None where they may be.
+        True: sparse rows stay sparse. False: no sparse rows are taken. None: sparse rows are taken, and made dense
+        where the mean is far.
 
     Returns
     -------
     list of pairs
         Names and fitted transformers.
     """
-    if sparse is None:
-        sparse = bool((np.abs(directions) @ np.abs(mean)).max(initial=0.0) <= FAR)
-    if not sparse:
-        return [("centre", shifted(mean)), ("directions", _projection(np.zeros(len(mean)), directions))]
-    return [("directions", _projection(mean, directions))]
+    if sparse or (sparse is None and (np.abs(directions) @ np.abs(mean)).max(initial=0.0) <= FAR):
+        return [("directions", _projection(mean, directions))]
+    return [*centre_steps(mean, sparse), ("directions", _projection(np.zeros(len(mean)), directions))]
+
+
+def centre_steps(mean: Float, sparse: bool | None) -> Steps:
+    """Return steps for X − mean, for dense rows where `sparse` is False, else for both kinds."""
+    centre = ("centre", shifted(mean))
+    return [centre] if sparse is False else [*_dense(len(mean)), centre]
 
 
 def head_steps(known: Predictor) -> Steps:
@@ -269,6 +276,13 @@ def product(matrix: Float) -> TruncatedSVD:
     result.components_, result.n_features_in_ = np.ascontiguousarray(matrix), matrix.shape[1]
     fitted: TruncatedSVD = result
     return fitted
+
+
+def _dense(n_features: int) -> Steps:
+    """Return what makes any rows sparse, and sparse rows dense: a function that takes both kinds does not exist."""
+    first: Any = FunctionTransformer(csr_array, validate=True, accept_sparse=True)
+    first.n_features_in_ = n_features
+    return [("sparse", first), ("dense", FunctionTransformer(methodcaller("toarray"), accept_sparse=True))]
 
 
 def shifted(mean: Float) -> StandardScaler:

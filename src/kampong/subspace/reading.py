@@ -82,6 +82,7 @@ class Reading:
         statistics = self._statistics
         if isinstance(statistics, ClassScatter) or not isinstance(statistics, ClassReservoir) or not statistics.full:
             return 0.0
+        self._read()  # which forgets the error where parameters have changed
         if self._halves_error is None:
             self._halves_error = self._halves_differ(statistics)
         return self._halves_error

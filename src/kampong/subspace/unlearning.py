@@ -8,8 +8,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint.contents import digest_of
 from kampong.data.rows import check_weights, validate_batch
+from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.receipt import Receipt
 from kampong.statistics.reservoir import ClassReservoir
@@ -34,6 +36,11 @@ LANDMARKS = (
     "landmarks that do not depend on rows."
 )
 
+ALL_ROWS = (
+    "What followed drift (half_life='auto') had faded rows and cannot give them back. It has been dropped: the model "
+    "is one of all rows that are left, and forgets nothing from now on."
+)
+
 
 class Unlearning:
     """Gives an estimator on class statistics `unlearn`, `unlearn_class` and `state_digest`."""
@@ -42,7 +49,7 @@ class Unlearning:
     half_life: Any
     _statistics: ClassMeans
 
-    @one_at_a_time
+    @whole
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Receipt:
         """Take rows out again: the model becomes the one that never saw them.
 
@@ -70,7 +77,7 @@ class Unlearning:
         rows, weight = int(np.count_nonzero(weights)), float(weights.sum())
         return self._take_out(name, lambda: self._statistics.unlearn(X, y, weights), rows, weight)
 
-    @one_at_a_time
+    @whole
     def unlearn_class(self, label: Any) -> Receipt:
         """Take all rows of a class out again, without having them at hand.
 
@@ -115,6 +122,9 @@ class Unlearning:
     def _forget_results(self) -> None:
         raise NotImplementedError
 
+    def _keep_all(self) -> None:
+        raise NotImplementedError
+
     def _check_can_unlearn(self, name: str) -> None:
         check_is_fitted(self)
         if isinstance(self._statistics, PastRows):
@@ -122,8 +132,9 @@ class Unlearning:
                 f"{name}: this model was fitted with the rows at hand (solver='resolvent') and did not keep its "
                 "statistics. Fit again without the rows, or learn with partial_fit."
             )
-        if self.decay != 1.0 or self.half_life is not None:
-            aged = f"decay={self.decay!r}" if self.half_life is None else f"half_life={self.half_life!r}"
+        if self._statistics.fades:
+            aged = f"half_life={self.half_life!r}" if self.half_life is not None else f"decay={self.decay!r}"
+            aged = "the decay or half_life that they were learnt with" if aged == "decay=1.0" else aged
             raise ValueError(
                 f"{name}: with {aged} rows lose weight as others come, and how much of these is left is not known. "
                 "They fade by themselves; to take rows out exactly, learn without decay and half_life."
@@ -135,13 +146,15 @@ class Unlearning:
             act()
         except ValueError as error:
             raise type(error)(f"{name}: {error}") from None
+        followed = isinstance(self._statistics, DriftingScatter) and self._statistics.ladder is not None
+        self._keep_all()
         self._forget_results()
         statistics = self._statistics
         gone = tuple(sorted(classes - set(statistics.classes.tolist())))
         sample = statistics.kept if isinstance(statistics, KernelScatter) else statistics
         sampled = isinstance(sample, ClassReservoir) and sample.full
         exact = not sampled or isinstance(statistics, ClassScatter)
-        remarks = ((JUDGES if exact else SAMPLED),) if sampled else ()
+        remarks = (ALL_ROWS,) * followed + ((JUDGES if exact else SAMPLED),) * sampled
         return Receipt(
             type(self).__name__, rows, weight, gone, before, self._digest(), exact, (*remarks, *self._what_stays())
         )

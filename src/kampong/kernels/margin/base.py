@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._runtime.callbacks import CallbackSupport
 from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import WholeParameters
 from kampong.checkpoint import Savable
-from kampong.data.labels import labels_from, labels_state
+from kampong.data.labels import codes_among, labels_from, labels_state
 from kampong.data.rows import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
 from kampong.kernels.exporting import ExportingMargin
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kampong.kernels.margin.remote import Holder
 
 
-class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, BaseEstimator):
+class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, WholeParameters, BaseEstimator):
     """Base of the margin classifiers. Two classes are one problem; more are one problem a class, against the rest.
 
     The problems share all kernel values.
@@ -189,14 +190,15 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
             )
         return np.asarray(codes)
 
-    def _refuse_new_classes(self, y: np.ndarray) -> None:
-        """Refuse labels that were neither in the first batch of a stream nor named with it."""
-        if not np.isin(y, self.classes_).all():
-            new = np.setdiff1d(y, self.classes_).tolist()[0]
+    def _known_codes(self, y: np.ndarray) -> Integer:
+        """Return the number of each label; refuse those neither in the first batch of a stream nor named with it."""
+        codes = codes_among(self.classes_, y)
+        if (codes < 0).any():
             raise ValueError(
-                f"{type(self).__name__}.partial_fit: the label {new!r} is not among the classes "
+                f"{type(self).__name__}.partial_fit: the label {y[codes < 0].tolist()[0]!r} is not among the classes "
                 f"{self.classes_.tolist()}. Name all that may come in the first call, as classes."
             )
+        return codes
 
     def _store(self, X: Rows, hulls: list[Hull], outcomes: list[Solution], rows: KernelRows) -> None:
         """Keep the support vectors, and each hyperplane in units of its own margin."""

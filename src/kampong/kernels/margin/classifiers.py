@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
-from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.checkpoint import savable
 from kampong.data.rows import check_choice, check_number
 from kampong.kernels.margin.base import MarginClassifier
@@ -435,7 +435,7 @@ class CoreVectorClassifier(MarginClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes, one for two classes, else one a class.
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from kampong._runtime.callbacks import FitWatcher, with_callbacks
 from kampong._runtime.compute import stack
-from kampong._runtime.locks import one_at_a_time
+from kampong._runtime.whole import whole
 from kampong.data.rows import check_choice
 from kampong.kernels.functions import gamma_from, moments
 from kampong.kernels.margin.base import MarginClassifier
@@ -44,7 +44,7 @@ class OverClassifier(MarginClassifier):
     trace_: list[np.ndarray]
 
     @with_callbacks
-    @one_at_a_time
+    @whole
     def fit(self, X: Any, y: Any) -> Self:
         """Find the hyperplanes of maximum margin.
 
@@ -68,7 +68,7 @@ class OverClassifier(MarginClassifier):
         self.n_samples_seen_ = X.shape[0]
         return self
 
-    @one_at_a_time
+    @whole
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from a batch and the patterns stored so far, then forget all patterns without weight.
 
@@ -99,8 +99,7 @@ class OverClassifier(MarginClassifier):
             if len(self.classes_) < 2:
                 self._encode(y)
             self.n_samples_seen_ = 0
-        self._refuse_new_classes(y)
-        codes, numbers = np.searchsorted(self.classes_, y), self.n_samples_seen_ + np.arange(X.shape[0])
+        codes, numbers = self._known_codes(y), self.n_samples_seen_ + np.arange(X.shape[0])
         start = None
         if not first:
             n_new = X.shape[0]

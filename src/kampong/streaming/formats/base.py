@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from abc import ABC, abstractmethod
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from kampong.streaming.blocks import DIGITS, Block, Blocks, Place
+from kampong.streaming.blocks import GO_ON, Block, Blocks, Place
 from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.learnt import LearntSource, chain, fingerprint
+from kampong.streaming.opening import open_bytes
 from kampong.streaming.records import Batch, Dead, shown
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kampong.checkpoint import Contents
+    from kampong.streaming.learnt import Fingerprint
     from kampong.streaming.schema import Schema
     from kampong.streaming.sources import Source
 
@@ -36,6 +38,16 @@ class AnyPlace(Protocol):
     def fits(self, records: int) -> bool:
         """Tell whether so many records can be before it."""
 
+    @property
+    def started(self) -> bool:
+        """Whether something of its file is before it."""
+
+    def next_source(self) -> AnyPlace:
+        """Return the place where a source begins that is learnt after all this."""
+
+    def fingerprint(self) -> Fingerprint:
+        """Return what the file of this place is recognised by, once it is read to its end."""
+
 
 class Part(Protocol):
     """Some consecutive records of a source, and the place after them."""
@@ -48,9 +60,17 @@ class Part(Protocol):
     def blank(self) -> bool:
         """Whether it holds no records."""
 
+    @property
+    def begins(self) -> bool:
+        """Whether it is the first of its file, and may hold a header."""
+
 
 class Opened(Protocol):
-    """A source that is open: its parts, and how to close it."""
+    """A source that is open: its parts, the files that were learnt before and left out, and how to close it."""
+
+    @property
+    def skipped(self) -> list[str]:
+        """The files of `Source.known` that were met so far."""
 
     def __iter__(self) -> Iterator[Any]:
         """Return the parts."""
@@ -179,14 +199,19 @@ class LineFormat(Format):
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Opened:
         """Open a source at a place, or at its start."""
         files, start = source.files(self), Place(**place) if place else Place()
-        if len(files) == 1 and not start.file:
-            return self.open_file(source, files[0], start, stop)
-        if source.follow:
+        if source.follow and len(files) > 1:
             raise SourceError(f"{source.name}: --follow needs one file that grows; there are {len(files)}.")
         return FilesOfLines(self, source, files, start, stop)
 
-    def open_file(self, source: Source, path: str, place: Place, stop: threading.Event | None) -> Blocks:
-        """Open one file of a source at a place."""
+    def open_file(
+        self,
+        source: Source,
+        path: str,
+        place: Place,
+        stop: threading.Event | None,
+        known: Sequence[LearntSource] = (),
+    ) -> Blocks:
+        """Open one file of a source at a place; one that is known is left out, and one that has grown since goes on."""
         return Blocks(
             path,
             place=place,
@@ -196,6 +221,7 @@ class LineFormat(Format):
             times=self.block_factor,
             quoted=self.quoted(source),
             stop=stop,
+            known=known,
         )
 
     def quoted(self, source: Source) -> bytes:
@@ -216,26 +242,24 @@ class LineFormat(Format):
 
 
 class FilesOfLines:
-    """The blocks of several files, one after the other; each may begin with a header, and all must have the same."""
+    """The blocks of the files of a source, one after the other."""
 
     def __init__(
         self, line_format: LineFormat, source: Source, files: list[str], place: Place, stop: threading.Event | None
     ) -> None:
         self._format, self._source, self._files, self._stop = line_format, source, files, stop
-        self._place = place
-        if place.files and _witness(files[: place.file]) != place.files:
-            raise ResumeError(
-                f"{source.name}: the files are not those this model was learnt from. Give the same files, or start a "
-                "new model with another --model."
-            )
+        self._place, self.skipped = place, list[str]()
+        self._known = list(source.known or ())
         if place.file >= len(files):
-            raise ResumeError(f"{source.name}: {len(files)} files, and {place.file} were learnt already.")
+            raise ResumeError(f"{source.name}: {len(files)} files, and {place.file} were learnt already. {GO_ON}")
+        if place.file and _witness(files[: place.file]) != place.files:
+            raise ResumeError(f"{source.name}: the files are not those this model was learnt from. {GO_ON}")
         self._blocks: Blocks | None = None
         self._open()
 
     def _open(self) -> None:
         path = self._files[self._place.file]
-        self._blocks = self._format.open_file(self._source, path, self._place, self._stop)
+        self._blocks = self._format.open_file(self._source, path, self._place, self._stop, self._known)
 
     def close(self) -> None:
         """Close the file that is open."""
@@ -245,40 +269,30 @@ class FilesOfLines:
     def __iter__(self) -> Iterator[Block]:
         while True:
             assert self._blocks is not None
+            path, found = self._files[self._place.file], False
             for block in self._blocks:
-                yield self._without_header(block)
-                self._place = block.end
-            number = self._place.file + 1
-            if number >= len(self._files):
+                found = True
+                yield block
+            self._place = end = self._blocks.place
+            if self._blocks.recognised and not found:
+                self.skipped.append(path)
+            if end.file + 1 >= len(self._files):
                 return
-            before = sum(Path(path).stat().st_size for path in self._files[:number])
-            self._place = Place(line=self._place.line, file=number, before=before, files=_witness(self._files[:number]))
+            if self._source.known is not None and end.offset:  # a second copy of it is left out
+                self._known.append(LearntSource(path, end.fingerprint()))
+            self._place = replace(end.next_source(), file=end.file + 1, files=chain(end.files, end.digest))
             self._open()
-
-    def _without_header(self, block: Block) -> Block:
-        """Return the first block of a later file without its header."""
-        if block.offset or not block.end.file:
-            return block
-        source, path = self._source, self._files[block.end.file]
-        names, rest = self._format.header(source, block)
-        without: Block = rest
-        first = self._format.open_file(source, self._files[0], Place(), None)
-        try:
-            expected = self._format.header(source, next(iter(first)))[0]
-        finally:
-            first.close()
-        if list(names) != list(expected):
-            raise SourceError(
-                f"{path}: its columns are not those of {self._files[0]}: {', '.join(names[:6])} in place of "
-                f"{', '.join(expected[:6])}. Give files of the same columns, in the same order."
-            )
-        return without
 
 
 def _witness(files: Sequence[str]) -> str:
-    """Return a digest of the names and sizes of files."""
-    facts = [(Path(path).name, Path(path).stat().st_size) for path in files]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:DIGITS]
+    """Return a digest of all bytes of files."""
+    found = ""
+    for path in files:
+        file, _, raw = open_bytes(path)
+        with raw, file:
+            one = fingerprint(file)
+        found = chain(found, one.digest if one.size else "")
+    return found
 
 
 def first_line(first: bytes) -> bytes:

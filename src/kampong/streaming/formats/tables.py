@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kampong.streaming.arrow import pa
-from kampong.streaming.blocks import DIGITS
+from kampong.streaming.blocks import GO_ON
 from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.formats.apart import batches_apart
 from kampong.streaming.formats.base import Format
+from kampong.streaming.learnt import DIGITS, WITNESS, Fingerprint, chain, fingerprint
 from kampong.streaming.records import encode, joined
 from kampong.streaming.schema import infer
 
@@ -39,24 +39,34 @@ Batches = Callable[[Any, int], Iterator[tuple[int, Any]]]
 
 @dataclass(frozen=True)
 class TablePlace:
-    """A place among the rows of one file or several, and a digest by which the files before it are recognised.
+    """A place among the rows of one file or several, and digests by which the files are recognised.
 
     Attributes
     ----------
     row : int
-        Rows before it, of all files.
+        Rows before it, of all files and of earlier sources.
     file : int
         Files that are read to their end.
     in_file : int
         Rows of the next file before it.
-    witness : str
-        A digest of the names and sizes of the files touched.
+    files : str
+        A digest of all bytes of the files that are read to their end.
+    size : int
+        Bytes of the next file; 0 for a pipe.
+    digest, head : str
+        Digests of all bytes of the next file, and of the first of them.
+    head_size : int
+        How many those are, at most 4096.
     """
 
     row: int = 0
     file: int = 0
     in_file: int = 0
-    witness: str = ""
+    files: str = ""
+    size: int = 0
+    digest: str = ""
+    head: str = ""
+    head_size: int = 0
 
     def to_state(self) -> dict[str, Any]:
         """Return the place as plain values."""
@@ -66,24 +76,50 @@ class TablePlace:
     def from_state(cls, contents: Contents) -> TablePlace:
         """Return the place that `to_state` wrote."""
         row, file = contents.whole("row", low=1), contents.whole("file")
-        in_file = contents.whole("in_file", low=1, high=row)
-        if file == 0 and in_file != row:
-            contents.refuse(f"row is {row} and in_file {in_file}, but file says that both are in the first file")
-        return cls(row, file, in_file, contents.digest("witness", DIGITS))
+        in_file, size = contents.whole("in_file", high=row), contents.whole("size")
+        some = DIGITS if size else 0
+        return cls(
+            row,
+            file,
+            in_file,
+            contents.digest("files", DIGITS if file else 0),
+            size,
+            contents.digest("digest", some),
+            contents.digest("head", some),
+            contents.whole("head_size", low=min(size, 1), high=min(size, WITNESS)),
+        )
 
     def fits(self, records: int) -> bool:
         """Tell whether so many records are before it: every row is one."""
         return records == self.row
 
+    @property
+    def started(self) -> bool:
+        """Whether something of its file is before it."""
+        return self.in_file > 0
+
+    def next_source(self) -> TablePlace:
+        """Return the place where a source begins that is learnt after all this."""
+        return TablePlace(self.row)
+
+    def fingerprint(self) -> Fingerprint:
+        """Return what its file is recognised by."""
+        return Fingerprint(self.size, self.digest, self.head, self.head_size)
+
 
 @dataclass(frozen=True)
 class Slice:
-    """A few rows of a table, and where they are."""
+    """A few rows of a table, and where they are in their file."""
 
     table: Any
     row: int
     end: TablePlace
     blank: bool = False
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is the first of its file."""
+        return self.row == 0
 
     def places(self) -> list[tuple[int, int, bytes]]:
         """Return number, rows before it and the text of every record."""
@@ -118,8 +154,7 @@ class Table(Format):
 
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Tables:
         """Open a source at a place, or at its start."""
-        paths = [Path(path) if path != "-" else path for path in source.files(self)]
-        return Tables(source.name, self, paths, place=TablePlace(**place) if place else None, apart=source.untrusted)
+        return Tables(source, self, TablePlace(**place) if place else TablePlace())
 
     def checked_batches(self, path: Any, skip: int) -> Iterator[tuple[int, Any]]:
         """Yield the record batches of a file and the rows before each, once what they say of themselves holds.
@@ -173,25 +208,26 @@ class Table(Format):
 
 
 class Tables:
-    """The rows of one file or several, from a place on."""
+    """The rows of the files of a source, from a place on."""
 
-    def __init__(
-        self, path: str, table: Table, files: list[Any], *, place: TablePlace | None = None, apart: bool = False
-    ) -> None:
-        self.path, self._batches = path, batches_apart(table.name) if apart else table.checked_batches
+    def __init__(self, source: Source, table: Table, place: TablePlace) -> None:
+        self._batches = batches_apart(table.name) if source.untrusted else table.checked_batches
         self._reading: Any = None
-        self.place = place or TablePlace()
-        self._files = files
-        for file in files:
+        self.place, self.skipped = place, list[str]()
+        self._files: list[Any] = [Path(path) if path != "-" else path for path in source.files(table)]
+        for file in self._files:
             if file != "-" and not file.is_file():
                 raise SourceError(f"{file}: there is no such file or folder.")
-        self._seen = (-1, "")
-        touched = self._files[: self.place.file + (self.place.in_file > 0)]
-        if self.place.witness and _witness(touched) != self.place.witness:
-            raise ResumeError(
-                f"{path}: the files are not those this model was learnt from. Give the same source, or start a new "
-                "model with another --model."
-            )
+        self._learns = source.known is not None
+        self._known = {one.bytes.digest for one in source.known or () if one.bytes.size}
+        read = ""
+        for file in self._files[: place.file]:
+            read = chain(read, _fingerprint(file).digest)
+        there = place.in_file == 0 or (
+            place.file < len(self._files) and _fingerprint(self._files[place.file]) == place.fingerprint()
+        )
+        if read != place.files or not there:
+            raise ResumeError(f"{source.name}: the files are not those this model was learnt from. {GO_ON}")
 
     def close(self) -> None:
         """Close the file that is being read."""
@@ -199,32 +235,37 @@ class Tables:
             self._reading.close()
 
     def __iter__(self) -> Iterator[Slice]:
-        columns: list[str] | None = None
         for number in range(self.place.file, len(self._files)):
-            self._reading = self._batches(self._files[number], self.place.in_file)
-            for start, batch in self._reading:
-                if columns is None:
-                    columns = list(batch.schema.names)
-                elif list(batch.schema.names) != columns:
-                    raise SourceError(f"{self._files[number]}: its columns are not those of the files before it.")
-                yield from self._cut(batch, start)
-            self._move(0, number + 1, 0)
-
-    def _move(self, rows: int, file: int, in_file: int) -> None:
-        touched = file + (in_file > 0)
-        if touched != self._seen[0]:
-            self._seen = touched, _witness(self._files[:touched])
-        self.place = TablePlace(self.place.row + rows, file, in_file, self._seen[1])
+            path = self._files[number]
+            found = self.place.fingerprint() if self.place.in_file else _fingerprint(path)
+            if not self.place.in_file and found.digest in self._known:
+                self.skipped.append(str(path))
+            else:
+                self.place = replace(self.place, **vars(found))
+                self._reading = self._batches(path, self.place.in_file)
+                for start, batch in self._reading:
+                    yield from self._cut(batch, start)
+            if found.size and self._learns:  # a second copy of it is left out
+                self._known.add(found.digest)
+            self.place = TablePlace(self.place.row, number + 1, 0, chain(self.place.files, found.digest))
 
     def _cut(self, batch: Any, start: int) -> Iterator[Slice]:
         """Cut a record batch, which starts at a row of its file, at fixed row numbers."""
         at = self.place.in_file - start
         while at < batch.num_rows:
             size = min(LARGEST, max(SMALLEST, self.place.row // GROWTH), batch.num_rows - at)
-            row = self.place.row
-            self._move(size, self.place.file, self.place.in_file + size)
+            row = self.place.in_file
+            self.place = replace(self.place, row=self.place.row + size, in_file=row + size)
             yield Slice(batch.slice(at, size), row, self.place)
             at += size
+
+
+def _fingerprint(path: Any) -> Fingerprint:
+    """Return what a file is recognised by; a pipe cannot be."""
+    if path == "-":
+        return Fingerprint()
+    with path.open("rb") as file:
+        return fingerprint(file)
 
 
 def _as(column: Any, kind: Any, name: str) -> Any:
@@ -327,9 +368,3 @@ def _all_arrow_batches(path: Any) -> Iterator[Any]:
 
 PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches)
 ARROW = Table("arrow", (".arrow", ".ipc", ".feather"), b"ARROW1", _arrow_batches)
-
-
-def _witness(files: list[Any]) -> str:
-    """Return a digest of the names and sizes of files."""
-    facts = [("-", 0) if file == "-" else (file.name, file.stat().st_size) for file in files]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:DIGITS]

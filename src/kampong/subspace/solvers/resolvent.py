@@ -182,7 +182,7 @@ def _scale(statistics: ClassMeans) -> Float:
     With it three steps do what a dozen do without, because features of text differ in their variance by orders of
     magnitude.
     """
-    usual = statistics.within_trace / statistics.total
+    usual = statistics.within_trace / statistics.effective_rows
     scale: Float = statistics.within_variances() + LEVEL * max(usual, np.finfo(float).tiny)
     return scale
 
