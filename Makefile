@@ -48,7 +48,7 @@ faults: $(STAMP) ## what signals, full disks and changed sources do to a run, as
 	PYTHONPATH=tests $(ONE_THREAD) $(BIN)/python -m fuzz.faults
 
 # Left out there: killing a run tries our files and offsets, which no version of a library changes.
-OURS_ALONE := --ignore=tests/test_kill.py
+OURS_ALONE := --ignore=tests/streaming/test_kill.py
 
 test-oldest: $(OLDEST)/.installed ## the tests on the oldest versions we promise to support, with fewer random examples
 	$(ONE_THREAD) KAMPONG_EXAMPLES=8 $(OLDEST)/bin/python -m pytest -m "not slow" $(WORKERS) -q tests $(OURS_ALONE)

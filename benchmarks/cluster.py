@@ -30,7 +30,7 @@ from kampong import (
     merge_all,
     statistics_of,
 )
-from kampong._runtime.compute import alone
+from kampong._core.compute import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,7 +134,7 @@ def graph() -> None:
     from kampong.adapters.dask import LEARN
     from kampong.adapters.dask_groups import spread
     from kampong.adapters.dask_parts import Files, Parts, Reader
-    from kampong.adapters.reading import packed
+    from kampong.adapters.file_parts import packed
     from kampong.streaming import Layout
 
     names = [f"/data/rows/part-{number:05}.parquet" for number in range(10_000)]

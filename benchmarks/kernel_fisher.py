@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 
 from benchmarks.margin import load
 from benchmarks.measure import exponent, medians, peak_memory
-from kampong.kernels.fisher import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.subspace.criteria import landmark_ridge
+from kampong.criteria import landmark_ridge
+from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
 
 SETS = ("optdigits", "pendigits", "satimage", "usps", "letter", "mnist")
 RIDGES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)

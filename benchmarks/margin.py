@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from benchmarks.measure import data_folder, exponent, peak_memory
-from kampong.kernels.margin import CoreVectorClassifier, MaxMinOverClassifier
+from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier
 
 try:
     from sklearnex.svm import SVC as IntelSVC

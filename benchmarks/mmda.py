@@ -14,7 +14,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.margin import load
 from benchmarks.measure import exponent, peak_memory
-from kampong.kernels.mmda import MaximumMarginDiscriminant
+from kampong.margin.mmda import MaximumMarginDiscriminant
 
 C, TOL = 10.0, 0.1
 WIDTH = 2.0

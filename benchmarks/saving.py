@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kampong import FisherDiscriminant
-from kampong.checkpoint.file import write
-from kampong.checkpoint.models import pack, try_unpack
 from kampong.datasets import sparse_text
+from kampong.files.container import write
+from kampong.files.models import pack, try_unpack
 
 
 def main(shrink: int = 1, tries: int = 15) -> None:

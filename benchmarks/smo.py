@@ -14,7 +14,7 @@ from sklearn.svm import SVC, NuSVC
 from benchmarks.margin import compile_first, gamma_mean
 from benchmarks.measure import data_folder
 from kampong.kernels.functions import make_kernel
-from kampong.kernels.margin import MaxMinOverClassifier, MinOverClassifier
+from kampong.margin import MaxMinOverClassifier, MinOverClassifier
 
 PROBLEMS = (
     ("iris", "class 0 or not", "linear", None),

@@ -21,11 +21,11 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.defaults import DENSE, LARGE, TEXT, _dense, _descent, _texts, files_of
 from benchmarks.measure import present
-from kampong import FisherDiscriminant
-from kampong.subspace import choice, held_trial, leave_one_out, making, trials
-from kampong.subspace.base import DiscriminantSubspace
-from kampong.subspace.heads.hinge import Machines
-from kampong.subspace.solvers import resolvent
+from kampong import FisherDiscriminant, build
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.heads.hinge import Machines
+from kampong.selection import choose, folds, head_trial, leave_one_out
+from kampong.solvers import resolvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,30 +38,30 @@ STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
     "eigh": ((leave_one_out.LeaveOneOut, "__init__"),),
     "ridge": ((leave_one_out.LeaveOneOut, "ridge"),),
-    "directions": ((making, "_find"),),
+    "directions": ((build, "_find"),),
     "left out": ((leave_one_out.Trial, "__init__"), (leave_one_out.LeaveOneOut, "products")),
-    "weights": ((trials.HeadTrial, "_makers"),),
+    "weights": ((head_trial.HeadTrial, "_makers"),),
     "quadratic": ((leave_one_out.Trial, "_shape_scores"),),
     "log. tried": ((leave_one_out, "penalty_of"),),
     "log. refit": ((leave_one_out, "fit_logistic"),),
     "batches": ((leave_one_out.Trial, "_logistic"),),
-    "calibrated": ((trials.HeadTrial, "_calibrated"),),
+    "calibrated": ((head_trial.HeadTrial, "_calibrated"),),
 }
 
 
 TEXT_STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
-    "held back": ((choice, "HeldBack"), (choice._Judge, "__init__")),
+    "held back": ((choose, "HeldBack"), (choose._Judge, "__init__")),
     "variances": ((resolvent, "_scale"),),
     "products": ((resolvent, "_within"),),
     "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
-    "ridge": ((choice, "_least"),),
-    "directions": ((making, "_find"), (making, "_inside")),
-    "left out": ((choice._Judge, "piece"), (held_trial.HeldTrial, "__init__")),
-    "hinge": ((Machines, "__init__"), (Machines, "ascend"), (held_trial, "columns_head")),
-    "h. judged": ((Machines, "scores"), (held_trial.HeldTrial, "_least")),
-    "weights": ((trials.HeadTrial, "_makers"),),
-    "calibrated": ((trials.HeadTrial, "_calibrated"),),
+    "ridge": ((choose, "_least"),),
+    "directions": ((build, "_find"), (build, "_inside")),
+    "left out": ((choose._Judge, "piece"), (folds.HeldTrial, "__init__")),
+    "hinge": ((Machines, "__init__"), (Machines, "ascend"), (folds, "columns_head")),
+    "h. judged": ((Machines, "scores"), (folds.HeldTrial, "_least")),
+    "weights": ((head_trial.HeadTrial, "_makers"),),
+    "calibrated": ((head_trial.HeadTrial, "_calibrated"),),
 }
 
 

@@ -17,7 +17,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import scale
 
 from kampong import ClassScatter, FisherDiscriminant, MarginCriterion, MarginSubspace, solve
-from kampong.kernels.margin import MaxMinOverClassifier
+from kampong.margin import MaxMinOverClassifier
 from kampong.report import draw_classes
 
 FOLDER = Path(__file__).parent / "pictures"

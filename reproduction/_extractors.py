@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from kampong.kernels.mmda import MaximumMarginDiscriminant
+from kampong.margin.mmda import MaximumMarginDiscriminant
 
 if TYPE_CHECKING:
     from reproduction._sets import Split
@@ -79,7 +79,7 @@ def _kpca(data: Split, kind: str, factor: str, parameters: dict[str, Any]) -> An
 
 def _kfd(data: Split, kind: str, factor: str, parameters: dict[str, Any]) -> Any:
     try:
-        from kampong.kernels.fisher import KernelFisherDiscriminant
+        from kampong.estimators.kernel_fisher import KernelFisherDiscriminant
     except ImportError:
         return None
     return KernelFisherDiscriminant()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
-from kampong.kernels.mmda import MaximumMarginDiscriminant
+from kampong.margin.mmda import MaximumMarginDiscriminant
 from reproduction._sets import Split, load
 
 
@@ -45,7 +45,7 @@ def models() -> dict[str, Any]:
     # two of three classes: the third is what neither is
     models: dict[str, Any] = {"MMDA": MaximumMarginDiscriminant()}
     try:
-        from kampong.kernels.fisher import KernelFisherDiscriminant
+        from kampong.estimators.kernel_fisher import KernelFisherDiscriminant
     except ImportError:
         return models
     return {"KFD": KernelFisherDiscriminant(), **models}

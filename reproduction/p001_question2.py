@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from kampong.recursions import MarginRecursion
-from kampong.recursions.base import EPSILONS
+from kampong.recursions.recursion import EPSILONS
 from reproduction._result import CONDITION, HOLDS, Finding, Result
 from reproduction._sets import whole
 

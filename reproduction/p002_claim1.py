@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong.subspace.kampong_weights import WeightedKampongMeasure, paper_weights, violations
+from kampong.estimators.kampong_weights import WeightedKampongMeasure, paper_weights, violations
 from reproduction._linear import neighbour_errors
 from reproduction._result import CONDITION, HOLDS, Finding, Result
 from reproduction._sets import whole

@@ -49,3 +49,13 @@ def cut(rng, n):
     """Cut range(n) at random into consecutive batches, single rows included."""
     edges = np.unique(np.concatenate([[0, n], rng.integers(0, n + 1, rng.integers(0, 9))]))
     return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def aligned(seed, *, n=3000, d=200, classes=4):
+    """Return classes whose means lie mostly where they vary most within themselves: the means alone mislead."""
+    rng = np.random.default_rng(seed)
+    spread, reach = np.full(d, 0.3), np.zeros(d)
+    spread[:10], reach[:10], reach[10:30] = 9.0, 3.0, 1.0
+    means = reach * rng.standard_normal((classes, d))
+    y = rng.integers(0, classes, n)
+    return means[y] + spread * rng.standard_normal((n, d)), y

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kampong.checkpoint import Contents, read
-from kampong.streaming.history import History
+from kampong.files import Contents, read
+from kampong.streaming.history.history import History
 
 
 def write_points(path, rows=1500, *, seed=0, bad=0.0, integers=False):
@@ -62,3 +62,10 @@ def without_clock(path):
     kept = {name: array for name, array in arrays.items() if name != "stream.history.counts"}
     state = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in kept.items()}
     return facts, state, [np.asarray(part).tobytes() for part in clocked]
+
+
+def rows_of(source):
+    """Return all rows and labels of a source that has no bad record."""
+    batches = [batch for batch in source.open() if batch.rows]
+    assert not any(batch.dead for batch in batches)
+    return np.concatenate([batch.X for batch in batches]), np.concatenate([batch.y for batch in batches])

@@ -3,35 +3,35 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.version import __version__ as __version__
+from kampong._core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from kampong.checkpoint import CheckpointError
-    from kampong.kernels import (
-        CoreVectorClassifier,
-        KernelFisherDiscriminant,
-        KernelMarginSubspace,
-        MaximumMarginDiscriminant,
-        MaxMinOverClassifier,
-        MinOverClassifier,
-    )
-    from kampong.models import from_bytes, load
-    from kampong.parts import fit_landmarks, merge_all, statistics_of
-    from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
-    from kampong.selectors import InformationGain
-    from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
-    from kampong.subspace import (
+    from kampong.estimators import (
         CriterionSubspace,
         CriterionWarning,
         FisherCriterion,
         FisherDiscriminant,
         InterClassScatter,
+        KernelFisherDiscriminant,
+        KernelMarginSubspace,
         MarginCriterion,
         MarginSubspace,
         MaximumMarginCriterion,
         SupervisedKampongMeasure,
         solve,
     )
+    from kampong.files import CheckpointError
+    from kampong.margin import (
+        CoreVectorClassifier,
+        MaximumMarginDiscriminant,
+        MaxMinOverClassifier,
+        MinOverClassifier,
+    )
+    from kampong.merging import fit_landmarks, merge_all, statistics_of
+    from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
+    from kampong.registry import from_bytes, load
+    from kampong.selectors import InformationGain
+    from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
 
 __all__ = [
     "CandidCovarianceFreePCA",
@@ -66,26 +66,26 @@ __all__ = [
 
 # Each name is imported when it is first used, so that `kampong --help` need not wait for compilers.
 _HOMES = {
-    "kampong.checkpoint": ("CheckpointError",),
-    "kampong.kernels": (
+    "kampong.files": ("CheckpointError",),
+    "kampong.margin": (
         "CoreVectorClassifier",
-        "KernelFisherDiscriminant",
-        "KernelMarginSubspace",
         "MaxMinOverClassifier",
         "MaximumMarginDiscriminant",
         "MinOverClassifier",
     ),
-    "kampong.models": ("from_bytes", "load"),
-    "kampong.parts": ("fit_landmarks", "merge_all", "statistics_of"),
+    "kampong.registry": ("from_bytes", "load"),
+    "kampong.merging": ("fit_landmarks", "merge_all", "statistics_of"),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
     "kampong.selectors": ("InformationGain",),
     "kampong.statistics": ("ClassMeans", "ClassReservoir", "ClassScatter"),
-    "kampong.subspace": (
+    "kampong.estimators": (
         "CriterionSubspace",
         "CriterionWarning",
         "FisherCriterion",
         "FisherDiscriminant",
         "InterClassScatter",
+        "KernelFisherDiscriminant",
+        "KernelMarginSubspace",
         "MarginCriterion",
         "MarginSubspace",
         "MaximumMarginCriterion",

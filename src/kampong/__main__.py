@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 
-from kampong._runtime.extras import how_to_install
+from kampong._core.extras import how_to_install
 
 PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 

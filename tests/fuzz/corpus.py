@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 from fuzz import model_files, sources
-from kampong.checkpoint import CheckpointError, load
+from kampong.files import CheckpointError, load
 
 FOLDER = Path(__file__).parent / "kept"
 MOST = 64 * 2**10

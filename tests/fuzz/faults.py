@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kampong.checkpoint import load
+from kampong.files import load
 from stream_problems import without_clock, write_points
 
 ROWS = 8_000

@@ -18,8 +18,8 @@ from sklearn.base import clone
 import kampong
 from fuzz.children import Finding
 from fuzz.subjects import ESTIMATORS, learns, methods_of, plain, rows, takes_labels
-from kampong.checkpoint import CheckpointError, load, pack, write
-from kampong.checkpoint.file import FORMAT, FRAME, MAGIC, START, encode
+from kampong.files import CheckpointError, load, pack, write
+from kampong.files.container import FORMAT, FRAME, MAGIC, START, encode
 
 SOURCE = str(Path(kampong.__file__).parent)
 REFUSALS = (SOURCE, "sklearn/utils/validation", "sklearn/utils/_param", "sklearn/utils/multiclass", "sklearn/base")

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from fuzz.children import Finding
 from fuzz.subjects import plain
+from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import StreamError
-from kampong.streaming.schema import Layout
-from kampong.streaming.sources import Source
+from kampong.streaming.sources.source import Source
 
 FORMATS = ("csv", "tsv", "jsonl", "libsvm", "arrow", "parquet", "gz", "zst")
 MOST_STDERR = 4096

@@ -15,16 +15,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.compute import alone, stack
-from kampong._runtime.extras import extra
-from kampong.adapters.reading import Counts
-from kampong.data.rows import check_finite, check_rows
-from kampong.kernels.subspace import KernelSubspace
-from kampong.models import from_bytes
-from kampong.parts import check_mergeable, fit_landmarks, merge_two, part_seed, statistics_of
+from kampong._core.compute import alone, stack
+from kampong._core.extras import extra
+from kampong.adapters.file_parts import Counts
+from kampong.data.validation import check_finite, check_rows
+from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.merging import check_mergeable, fit_landmarks, merge_two, part_seed, statistics_of
+from kampong.registry import from_bytes
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
-from kampong.subspace.base import DiscriminantSubspace
 
 with extra("dask", "kampong.adapters.dask"):
     from kampong.adapters.dask_groups import Steps, spread, threads_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kampong.adapters.dask_parts import Parts, Reader
-    from kampong.streaming.schema import Layout
+    from kampong.streaming.columns.schema import Layout
 
     Model = TypeVar("Model")
 

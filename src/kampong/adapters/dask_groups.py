@@ -18,7 +18,7 @@ import dask
 from dask._task_spec import DataNode, Task, TaskRef, convert_legacy_graph
 
 from kampong.adapters.dask_parts import current_client, merged_tree
-from kampong.parts import pairwise
+from kampong.merging import pairwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -18,14 +18,15 @@ from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from kampong._runtime.compute import alone, stack
+from kampong._core.compute import alone, stack
 from kampong.adapters.dask_groups import Inside, inside_of, near, tasks_inside, threads_of
 from kampong.adapters.dask_parts import Parts, Reader, compute, count_workers, current_client, leaf_graph, tree
-from kampong.adapters.reading import Counts
-from kampong.data.rows import check_finite, check_rows, refuse_overflow
+from kampong.adapters.file_parts import Counts
+from kampong.data.validation import check_finite, check_rows, refuse_overflow
 from kampong.kernels.functions import Columns, columns_of, kernel_scores
-from kampong.kernels.margin.classifiers import CoreVectorClassifier
-from kampong.kernels.margin.questions import (
+from kampong.margin.classifiers import CoreVectorClassifier
+from kampong.margin.mmda import MaximumMarginDiscriminant
+from kampong.margin.remote_protocol import (
     Arrived,
     Question,
     Sight,
@@ -36,13 +37,12 @@ from kampong.kernels.margin.questions import (
     narrowed,
     size_of,
 )
-from kampong.kernels.mmda import MaximumMarginDiscriminant
-from kampong.kernels.row_sample import class_means
+from kampong.margin.row_sample import class_means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
 
 Part = tuple[Any, Any, Counts, Any]
 """Rows or None, labels, what was read, weights or None."""

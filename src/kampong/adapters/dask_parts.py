@@ -13,13 +13,13 @@ from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from kampong.adapters.reading import Counts, batches_of, files_of, packed, schema_of, unpacked
-from kampong.parts import FAN_IN, grouped
+from kampong.adapters.file_parts import Counts, batches_of, files_of, packed, schema_of, unpacked
+from kampong.merging import FAN_IN, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kampong.streaming.schema import Layout
+    from kampong.streaming.columns.schema import Layout
 
     Watch = Callable[[int, int], None]
 

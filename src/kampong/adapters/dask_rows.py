@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.compute import alone, stack
+from kampong._core.compute import alone, stack
 from kampong.adapters.dask_margin import PartsInMemory
-from kampong.data.rows import check_weights
+from kampong.build import RowsInHand
+from kampong.data.validation import check_weights
+from kampong.statistics.all_rows import ClassRows, within_squares, within_times
 from kampong.statistics.means import ClassMeans
-from kampong.statistics.part_rows import Drawn, PartRows, drawn, members_of
-from kampong.statistics.rows import ClassRows, within_squares, within_times
-from kampong.subspace.making import RowsInHand
+from kampong.statistics.remote_rows import Drawn, PartRows, drawn, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._runtime.compute import Float
+    from kampong._core.compute import Float
     from kampong.adapters.dask_parts import Parts
-    from kampong.adapters.reading import Counts
+    from kampong.adapters.file_parts import Counts
     from kampong.data.labels import Members
 
 

@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.compute import alone
-from kampong._runtime.extras import how_to_install
-from kampong.adapters.reading import files_of, packed, records_of, schema_of, unpacked
-from kampong.checkpoint import held
-from kampong.checkpoint.replacing import write_bytes
-from kampong.kernels.subspace import KernelSubspace
-from kampong.models import from_bytes
-from kampong.parts import FAN_IN, check_mergeable, statistics_of
+from kampong._core.compute import alone
+from kampong._core.extras import how_to_install
+from kampong.adapters.file_parts import files_of, packed, records_of, schema_of, unpacked
+from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.files import held
+from kampong.files.replace import write_bytes
+from kampong.merging import FAN_IN, check_mergeable, statistics_of
+from kampong.registry import from_bytes
+from kampong.streaming.columns.memory import Memory, can_widen
 from kampong.streaming.errors import RecordError, ResumeError, SourceError, StreamError, UsageError
 from kampong.streaming.inspection import merge_states
-from kampong.streaming.memory import Memory, can_widen
-from kampong.streaming.state import Counters, StreamState, model_bytes, read_model_bytes, with_stream, write_model
-from kampong.streaming.targets import check_targets, key_file
+from kampong.streaming.model_file import Counters, StreamState, model_bytes, read_model_bytes, with_stream, write_model
+from kampong.streaming.outputs.targets import check_targets, key_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kampong.checkpoint.signing import Key
-    from kampong.streaming.schema import Layout, Schema
+    from kampong.files.signing import Key
+    from kampong.streaming.columns.schema import Layout, Schema
 
     Watch = Callable[[int, int], None]
 

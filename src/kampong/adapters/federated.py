@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.locks import lock_of
-from kampong.checkpoint import CheckpointError
-from kampong.checkpoint.file import decode, encode
-from kampong.checkpoint.models import pack
-from kampong.checkpoint.signing import key_bytes
+from kampong._core.locks import lock_of
 from kampong.data.labels import LabelIndex, check_indicator, check_labels, is_indicator, members_of, memberships_of
-from kampong.data.rows import check_number, check_weights, check_whole
+from kampong.data.validation import check_number, check_weights, check_whole
+from kampong.files import CheckpointError
+from kampong.files.container import decode, encode
+from kampong.files.models import pack
+from kampong.files.signing import key_bytes
+from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
-from kampong.models import unpack
-from kampong.parts import FAN_IN, check_mergeable, merge_all, part_seed, statistics_of
+from kampong.merging import FAN_IN, check_mergeable, merge_all, part_seed, statistics_of
+from kampong.registry import unpack
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.reservoir import ClassReservoir
-from kampong.subspace.heads import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kampong.checkpoint.signing import Key
+    from kampong.files.signing import Key
 
 LEAST = 10
 """The fewest rows of a class in a contribution: the mean of a class of one row is that row."""

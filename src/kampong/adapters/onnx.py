@@ -13,11 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kampong import models
-from kampong._runtime.extras import extra
+from kampong import registry
+from kampong._core.extras import extra
 from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_values
-from kampong.kernels.margin.base import MarginClassifier
-from kampong.subspace.base import DiscriminantSubspace
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.margin.classifier import MarginClassifier
 
 with extra("onnx", "kampong.adapters.onnx"):
     from skl2onnx import to_onnx as convert
@@ -34,7 +34,7 @@ with extra("onnx", "kampong.adapters.onnx"):
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from kampong.subspace.predictor import Predictor
+    from kampong.predictor import Predictor
 
 __all__ = ["register", "to_onnx"]
 
@@ -112,8 +112,8 @@ def register() -> None:
     >>> "KampongFisherDiscriminant" in supported_converters(from_sklearn=False)
     True
     """
-    for name in models.__all__:
-        kind = getattr(models, name)
+    for name in registry.__all__:
+        kind = getattr(registry, name)
         if isinstance(kind, type) and issubclass(kind, _KINDS):
             update_registered_converter(kind, f"Kampong{name}", _shapes, _convert, parser=_parse, options=dict(OPTIONS))
 

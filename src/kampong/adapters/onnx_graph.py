@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.estimators.kernel_subspace import KernelPredictor
+from kampong.export.linear_steps import CERTAIN, LOW
+from kampong.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
+from kampong.heads.hinge import SHIFT, STEEP
+from kampong.heads.linear import regression_map
+from kampong.heads.mixture import MEMBERS, TRAINED
 from kampong.kernels.fourier import FourierBasis
-from kampong.kernels.subspace import KernelPredictor
-from kampong.subspace.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
-from kampong.subspace.heads.hinge import SHIFT, STEEP
-from kampong.subspace.heads.linear import regression_map
-from kampong.subspace.heads.mixture import MEMBERS, TRAINED
-from kampong.subspace.plain import CERTAIN, LOW
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float
+    from kampong._core.compute import Float
     from kampong.kernels.functions import Kernel
-    from kampong.subspace.predictor import Predictor
+    from kampong.predictor import Predictor
 
 TINY = np.finfo(np.float32).tiny
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from kampong._runtime.compute import one_blas_thread
-from kampong._runtime.extras import extra
-from kampong.data.rows import check_finite, check_weights
-from kampong.kernels.subspace import KernelSubspace
+from kampong._core.compute import one_blas_thread
+from kampong._core.extras import extra
+from kampong.data.validation import check_finite, check_weights
+from kampong.estimators import FisherDiscriminant
+from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.ladder import Ladder
 from kampong.statistics.reservoir import ClassReservoir
-from kampong.subspace import FisherDiscriminant
-from kampong.subspace.base import DiscriminantSubspace
 
 with extra("river", "kampong.adapters.river"):
     import pandas as pd
@@ -26,8 +26,8 @@ with extra("river", "kampong.adapters.river"):
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from kampong._runtime.compute import Float
-    from kampong.subspace.predictor import Predictor
+    from kampong._core.compute import Float
+    from kampong.predictor import Predictor
 
 __all__ = ["StreamingSubspace"]
 

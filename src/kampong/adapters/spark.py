@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import alone
-from kampong._runtime.extras import extra
-from kampong.kernels.subspace import KernelSubspace
-from kampong.models import from_bytes
-from kampong.parts import FAN_IN, check_mergeable, merge_all, statistics_of
+from kampong._core.compute import alone
+from kampong._core.extras import extra
+from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.merging import FAN_IN, check_mergeable, merge_all, statistics_of
+from kampong.registry import from_bytes
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.streaming.errors import StreamError
 

@@ -6,10 +6,10 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from kampong.cli import forgetting, learning, models, papers, reading
+from kampong.cli import apply, learn, models, papers, unlearn
 from kampong.cli.common import FORMAT, app
 
-__all__ = ["forgetting", "learning", "main", "models", "papers", "reading"]
+__all__ = ["apply", "learn", "main", "models", "papers", "unlearn"]
 
 USAGE, SOURCE, MODEL, OUTPUT, LEARNT, CLOSED = 2, 3, 4, 5, 6, 141
 
@@ -43,7 +43,7 @@ def _completed(arguments: list[str]) -> list[str]:
 
 
 def _fail(error: ValueError) -> NoReturn:
-    from kampong.checkpoint import CheckpointError
+    from kampong.files import CheckpointError
     from kampong.streaming import errors
 
     codes: list[tuple[Any, int]] = [

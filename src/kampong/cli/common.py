@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from kampong.streaming.schema import Schema
+    from kampong.streaming.columns.schema import Schema
 
 EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
     "Exit codes: 0 done; 1 something unexpected; 2 wrong usage, or no such column; 3 the source cannot be read or a "

@@ -75,12 +75,12 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Compare what a model predicts with the labels of a source: accuracy, F1, balanced accuracy, kappa, confusion."""
+    from kampong.streaming.columns.schema import Layout
     from kampong.streaming.options import checked
     from kampong.streaming.options import delimiter as separator
-    from kampong.streaming.schema import Layout
     from kampong.streaming.scoring import score as judge
     from kampong.streaming.scoring import show_score
-    from kampong.streaming.sources import Source
+    from kampong.streaming.sources.source import Source
 
     layout = Layout(
         format=file_format,
@@ -112,9 +112,9 @@ def report(
     """Write the report of a model file: the course of its stream so far, in one HTML file."""
     from kampong.report.page import write_report
     from kampong.streaming.errors import OutputError, UsageError
-    from kampong.streaming.history import History
-    from kampong.streaming.state import read_model
-    from kampong.streaming.targets import check_targets, key_file
+    from kampong.streaming.history.history import History
+    from kampong.streaming.model_file import read_model
+    from kampong.streaming.outputs.targets import check_targets, key_file
 
     path = out or f"{model}.html"
     check_targets({"the model": [model], **key_file(key)}, {"--out": path}, ())
@@ -141,7 +141,7 @@ def key(
     quiet: Quiet = False,
 ) -> None:
     """Make a key that signs model files: with --key, a command opens only models that are signed with it."""
-    from kampong.checkpoint.signing import make_key
+    from kampong.files.signing import make_key
 
     mark = make_key(file)
     say(quiet, f"{file}: a new key, of fingerprint {mark}. Who has it can sign models: keep it secret.")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong.checkpoint.contents import to_lines
-from kampong.checkpoint.errors import CheckpointError
-from kampong.data.gate import admit
+from kampong.data.sparse_gate import admit
+from kampong.files.contents import to_lines
+from kampong.files.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kampong._runtime.compute import Float, Integer
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer
+    from kampong.files.contents import Contents
 
 Label = bool | int | float | str
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
+    from kampong._core.compute import Float, Integer
 
 __all__ = ["balance_scale", "monk_problem", "sparse_text", "waveform"]
 

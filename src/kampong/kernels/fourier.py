@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.compute import compiled, csr_times_block, mix, one_blas_thread, run
-from kampong.checkpoint.contents import LARGEST_WIDTH
+from kampong._core.compute import compiled, csr_times_block, mix, one_blas_thread, run
+from kampong.files.contents import LARGEST_WIDTH
 from kampong.kernels.functions import TILE_BYTES, Kernel
 from kampong.statistics.sampling import STEP
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Rows
+    from kampong.files.contents import Contents
 
 
 class FourierBasis:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import csr_times_block, one_blas_thread, run, split
-from kampong.checkpoint.errors import CheckpointError
-from kampong.data.rows import LARGEST_ENTRY, check_number, refuse_vanishing
+from kampong._core.compute import csr_times_block, one_blas_thread, run, split
+from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
+from kampong.files.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files.contents import Contents
 
 NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
 SYNONYMS = {"poly": "polynomial"}

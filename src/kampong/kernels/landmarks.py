@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg, sparse
 
-from kampong._runtime.compute import blocks, one_blas_thread, run, split
-from kampong.checkpoint.contents import LARGEST_WIDTH
-from kampong.data.rows import rows_from, rows_state
+from kampong._core.compute import blocks, one_blas_thread, run, split
+from kampong.data.validation import rows_from, rows_state
+from kampong.files.contents import LARGEST_WIDTH
 from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores
 from kampong.statistics.kernel_scatter import VALUES_BYTES
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files.contents import Contents
     from kampong.kernels.functions import PreparedRows
 
 DEPENDENT = 1e-8

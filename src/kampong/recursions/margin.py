@@ -8,17 +8,17 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.locks import one_at_a_time
-from kampong._runtime.whole import whole
-from kampong.checkpoint import savable
+from kampong._core.all_or_nothing import whole
+from kampong._core.locks import one_at_a_time
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.rows import check_choice, check_number, validate_batch
-from kampong.recursions.base import EPSILONS, Recursion, check_steps, finite_rows
+from kampong.data.validation import check_choice, check_number, validate_batch
+from kampong.files import savable
+from kampong.recursions.recursion import EPSILONS, Recursion, check_steps, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Rows
-    from kampong.checkpoint import Contents
+    from kampong._core.compute import Float, Rows
+    from kampong.files import Contents
 
 
 @savable

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from kampong._runtime.whole import whole
-from kampong.checkpoint import savable
-from kampong.data.rows import validated
-from kampong.recursions.base import Recursion, finite_rows
+from kampong._core.all_or_nothing import whole
+from kampong.data.validation import validated
+from kampong.files import savable
+from kampong.recursions.recursion import Recursion, finite_rows
 from kampong.recursions.steps import PRINCIPAL
 
 

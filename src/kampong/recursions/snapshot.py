@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._runtime.compute import blocks
+from kampong._core.compute import blocks
 from kampong.recursions.steps import DEPENDENT
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files import Contents
 
 FIRST = 16
 """The first snapshot is taken after so many rows, the next ones after twice as many each."""

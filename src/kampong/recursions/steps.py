@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._runtime.compute import compiled
+from kampong._core.compute import compiled
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
+    from kampong._core.compute import Float, Integer
 
 SCATTER, DISTANCE, PRINCIPAL = 0, 1, 2
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.extras import extra
+from kampong._core.extras import extra
 
 if TYPE_CHECKING:
     from kampong.report.curves import ChoiceDisplay, EigenvalueDisplay
-    from kampong.report.judged import ConfusionDisplay, ReliabilityDisplay
     from kampong.report.live import LivePage
     from kampong.report.maps import BiplotDisplay, ClassMapDisplay, LoadingsDisplay
     from kampong.report.margins import MarginDisplay
     from kampong.report.page import write_report
     from kampong.report.pictures import draw_classes
+    from kampong.report.predictions import ConfusionDisplay, ReliabilityDisplay
 
 __all__ = [
     "BiplotDisplay",
@@ -37,12 +37,12 @@ _HOMES = {
     "BiplotDisplay": "maps",
     "ChoiceDisplay": "curves",
     "ClassMapDisplay": "maps",
-    "ConfusionDisplay": "judged",
+    "ConfusionDisplay": "predictions",
     "EigenvalueDisplay": "curves",
     "LivePage": "live",
     "LoadingsDisplay": "maps",
     "MarginDisplay": "margins",
-    "ReliabilityDisplay": "judged",
+    "ReliabilityDisplay": "predictions",
     "draw_classes": "pictures",
     "write_report": "page",
 }

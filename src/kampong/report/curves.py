@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.report.drawing import FAINT, INK, LINE, Picture, colour_of, unwrapped
-from kampong.subspace.criteria import FisherCriterion, MarginCriterion
-from kampong.subspace.solvers import solve
+from kampong.solvers import solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kampong._runtime.compute import Float
-    from kampong.subspace.choice import Choice
+    from kampong._core.compute import Float
+    from kampong.selection.choose import Choice
 
 
 class ChoiceDisplay(Picture):

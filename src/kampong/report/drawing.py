@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.extras import extra
+from kampong._core.extras import extra
 from kampong.report.pictures import MARKERS, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from kampong._runtime.compute import Float
+    from kampong._core.compute import Float
 
 INK, FAINT, LINE = "#1a1a1a", "#8a8a8a", "#332288"
 LONGEST = 24

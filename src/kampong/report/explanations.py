@@ -11,15 +11,15 @@ from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.ladder import Ladder
 from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
 from kampong.statistics.scatter import ClassScatter
-from kampong.streaming.history_outcomes import class_name
+from kampong.streaming.history.outcomes import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kampong._runtime.compute import Float
-    from kampong.streaming.history import History
-    from kampong.streaming.memory import Memory
-    from kampong.subspace.predictor import Predictor
+    from kampong._core.compute import Float
+    from kampong.predictor import Predictor
+    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.history.history import History
 
 MOST_DIRECTIONS, MOST_COLUMNS, MOST_CLASSES = 24, 8, 3
 """Directions that are explained, columns named for each, and classes named at each of its ends."""

@@ -24,7 +24,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from kampong.report.admission import Guard, LimitedServer, is_this_machine
 from kampong.report.page import live_page, report_of, to_json
 from kampong.report.snapshot import take
-from kampong.streaming.history import History
+from kampong.streaming.history.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class LivePage:
 
     Examples
     --------
-    >>> from kampong.streaming.history import History
+    >>> from kampong.streaming.history.history import History
     >>> page = LivePage()
     >>> page.start()[:17]
     'http://127.0.0.1:'

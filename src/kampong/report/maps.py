@@ -23,7 +23,7 @@ from kampong.report.drawing import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kampong._runtime.compute import Float
+    from kampong._core.compute import Float
 
 INSIDE = 0.9
 """The part of a Gaussian class that lies within its ellipse."""

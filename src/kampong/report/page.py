@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from kampong.streaming.history import History
+    from kampong.streaming.history.history import History
 
 SCRIPTS = ("charts.js", "markers.js", "map.js", "classes.js", "explained.js", "page.js")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.extras import how_to_install
+from kampong._core.extras import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,16 +12,16 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from kampong.report.explanations import chosen, curve_of, directions_of
-from kampong.streaming.history_outcomes import CLASSES, OTHER_NAME, RECENT, ClassTable, class_name
-from kampong.streaming.history_state import DIRECTIONS
+from kampong.streaming.history.limits import DIRECTIONS
+from kampong.streaming.history.outcomes import CLASSES, OTHER_NAME, RECENT, ClassTable, class_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kampong._runtime.compute import Float
-    from kampong.streaming.history import Curves, History, Points
-    from kampong.streaming.memory import Memory
-    from kampong.subspace.predictor import Predictor
+    from kampong._core.compute import Float
+    from kampong.predictor import Predictor
+    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.history.history import Curves, History, Points
 
 FEWEST_POINTS = 5
 """The movement of a class is measured from at least so many recent points."""

@@ -12,20 +12,20 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._runtime.compute import compiled
-from kampong._runtime.locks import both_locked, one_at_a_time
-from kampong._runtime.whole import WholeParameters, whole
-from kampong.checkpoint import Savable, savable
-from kampong.checkpoint.contents import digest_of
-from kampong.data.gate import admit
+from kampong._core.all_or_nothing import WholeParameters, whole
+from kampong._core.compute import compiled
+from kampong._core.locks import both_locked, one_at_a_time
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.rows import check_weights, validate_batch
+from kampong.data.sparse_gate import admit
+from kampong.data.validation import check_weights, validate_batch
+from kampong.files import Savable, savable
+from kampong.files.contents import digest_of
 from kampong.statistics.receipt import Receipt
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files import Contents
 
 
 @savable

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import blocks, compiled, run, split
+from kampong._core.compute import blocks, compiled, run, split
 from kampong.data.labels import Members
-from kampong.data.rows import LARGEST, raise_not_finite
+from kampong.data.validation import LARGEST, raise_not_finite
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
 
 MOST = 1e300
 """The largest weight, and the largest weighted sum of squares about the origin, that is learnt: sums stay finite."""

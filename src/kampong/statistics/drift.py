@@ -13,8 +13,8 @@ from kampong.statistics.scatter import ClassScatter
 from kampong.statistics.stepper import Stepper
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files.contents import Contents
     from kampong.statistics.means import ClassMeans, Reading
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from kampong._runtime.compute import blocks
-from kampong.data.rows import check_rows, check_squarable, check_weights
+from kampong._core.compute import blocks
+from kampong.data.validation import check_rows, check_squarable, check_weights
 from kampong.statistics.scatter import ClassScatter, mirror
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
+    from kampong.statistics.all_rows import Sample
     from kampong.statistics.means import ClassMeans, Reading
     from kampong.statistics.reservoir import ClassReservoir
-    from kampong.statistics.rows import Sample
 
 VALUES_BYTES = 64 * 2**20
 """Bytes of a block of kernel values: enough rows for the next product to run at full speed."""

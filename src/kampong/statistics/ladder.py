@@ -49,8 +49,8 @@ from kampong.statistics.ladder_steps import (
 )
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer
+    from kampong.files.contents import Contents
 
 ABSENT = -1e300
 """What stands for −∞ in a file."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kampong._runtime.compute import compiled
+from kampong._core.compute import compiled
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
+    from kampong._core.compute import Float, Integer
 
 HALF_LIVES = (8.0, 32.0, 128.0, 1024.0, np.inf)
 """Rows after which a row counts half, a rung each."""

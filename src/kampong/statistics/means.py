@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from kampong.checkpoint.contents import LARGEST_WIDTH, as_arrays, from_arrays
-from kampong.data.gate import admit
 from kampong.data.labels import (
     LabelIndex,
     Members,
@@ -20,16 +18,18 @@ from kampong.data.labels import (
     members_of,
     memberships_of,
 )
-from kampong.data.rows import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
+from kampong.data.sparse_gate import admit
+from kampong.data.validation import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
+from kampong.files.contents import LARGEST_WIDTH, as_arrays, from_arrays
 from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
+    from kampong.files.contents import Contents
 
 FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._runtime.compute import compiled
-from kampong.checkpoint.contents import LARGEST
-from kampong.data.rows import LARGEST_ENTRY, REALS
+from kampong._core.compute import compiled
+from kampong.data.validation import LARGEST_ENTRY, REALS
+from kampong.files.contents import LARGEST
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files.contents import Contents
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from kampong._runtime.version import __version__
+from kampong._core.version import __version__
 
 HEX = set("0123456789abcdef")
 

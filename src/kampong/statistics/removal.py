@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.statistics.ragged import Ragged
 
 NOTHING = 1e-12

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import blocks
+from kampong._core.compute import blocks
 from kampong.data.labels import Members
-from kampong.data.rows import check_whole
+from kampong.data.validation import check_whole
+from kampong.statistics.all_rows import Sample, within_squares, within_times
 from kampong.statistics.means import ClassMeans, stay
 from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
 from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
-from kampong.statistics.rows import Sample, within_squares, within_times
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
+    from kampong.files.contents import Contents
     from kampong.statistics.means import Reading
 
 BUDGET = 64 * 2**20

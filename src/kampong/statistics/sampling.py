@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._runtime.compute import compiled, mix
+from kampong._core.compute import compiled, mix
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer
+    from kampong._core.compute import Float, Integer
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 

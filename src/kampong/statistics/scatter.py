@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._runtime.compute import blocks, compiled, one_blas_thread, run, split
+from kampong._core.compute import blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
 from kampong.statistics.batch import MOST, shift_far_columns
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.removal import part_scatter
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
+    from kampong.files.contents import Contents
     from kampong.statistics.batch import Summary
 
 WIDEST = 8192

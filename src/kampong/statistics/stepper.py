@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import blocks, compiled
+from kampong._core.compute import blocks, compiled
 from kampong.statistics.ladder_steps import ALWAYS, FADE, LEAD, LEAST
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint.contents import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files.contents import Contents
 
 RATES = (0.5, 2.0)
 """How far a step goes, of the way that would change the scores of the row by its gradient, a regression each."""

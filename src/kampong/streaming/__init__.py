@@ -8,17 +8,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.extras import extra
+from kampong._core.extras import extra
 
 if TYPE_CHECKING:
-    from kampong.streaming.history import History
-    from kampong.streaming.learner import Run, learn
-    from kampong.streaming.schema import Layout
-    from kampong.streaming.sources import Source
+    from kampong.streaming.columns.schema import Layout
+    from kampong.streaming.history.history import History
+    from kampong.streaming.run import Run, learn
+    from kampong.streaming.sources.source import Source
 
 __all__ = ["History", "Layout", "Run", "Source", "learn"]
 
-_HOMES = {"History": "history", "Layout": "schema", "Run": "learner", "Source": "sources", "learn": "learner"}
+_HOMES = {
+    "History": "history.history",
+    "Layout": "columns.schema",
+    "Run": "run",
+    "Source": "sources.source",
+    "learn": "run",
+}
 
 
 def __getattr__(name: str) -> Any:

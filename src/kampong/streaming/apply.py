@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.streaming.dead_letters import DeadLetters
+from kampong.criteria import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
-from kampong.streaming.outputs import Output
+from kampong.streaming.model_file import read_model
+from kampong.streaming.outputs.appended import DeadLetters
+from kampong.streaming.outputs.rows import Output
+from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import check_classes, is_fitted
-from kampong.streaming.state import read_model
-from kampong.streaming.targets import check_targets, key_file
-from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from kampong.checkpoint.signing import Key
-    from kampong.streaming.memory import Memory
-    from kampong.streaming.sources import Source, Stream
+    from kampong.files.signing import Key
+    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.sources.source import Source, Stream
 
 
 @dataclass

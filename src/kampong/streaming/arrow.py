@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kampong._runtime.extras import extra
+from kampong._core.extras import extra
 
 with extra("stream", "kampong.streaming"):
     for _part in ("compute", "csv", "ipc", "parquet"):

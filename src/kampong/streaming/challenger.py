@@ -17,9 +17,9 @@ from kampong.streaming.prediction import learn_batch, renewed
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Rows
-    from kampong.checkpoint import Contents
-    from kampong.subspace.predictor import Predictor
+    from kampong._core.compute import Rows
+    from kampong.files import Contents
+    from kampong.predictor import Predictor
 
 FIRST = 2**5
 """The row number of the first new landmarks."""

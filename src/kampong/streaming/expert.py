@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from kampong._runtime.compute import compiled
-from kampong.checkpoint.contents import to_lines
+from kampong._core.compute import compiled
+from kampong.files.contents import to_lines
 from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Integer, Rows
-    from kampong.checkpoint import Contents
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files import Contents
 
 MOST = 2**24
 """The most weights, columns times classes: past that a stream has no expert."""

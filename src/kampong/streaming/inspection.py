@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.checkpoint import pack
-from kampong.checkpoint.replacing import write_bytes
+from kampong.criteria import CriterionWarning
+from kampong.files import pack
+from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
+from kampong.streaming.model_file import Counters, StreamState, read_model, with_stream, write_model
+from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import is_fitted
-from kampong.streaming.state import Counters, StreamState, read_model, with_stream, write_model
-from kampong.streaming.targets import check_targets, key_file
-from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kampong.checkpoint.signing import Key
-    from kampong.streaming.memory import Memory
-    from kampong.streaming.schema import Schema
+    from kampong.files.signing import Key
+    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.columns.schema import Schema
 
 SHOWN = 24
 

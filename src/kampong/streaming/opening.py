@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kampong.streaming.errors import SourceError
-from kampong.streaming.learnt import read_up_to
+from kampong.streaming.sources.learnt import read_up_to
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 

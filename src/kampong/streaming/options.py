@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kampong.streaming.errors import UsageError
 
 if TYPE_CHECKING:
-    from kampong.streaming.schema import Layout
+    from kampong.streaming.columns.schema import Layout
 
 METHODS = ("fisher", "margin", "mmc", "skm", "interclass", "recursion")
 KERNELS = ("rbf", "linear", "polynomial", "sigmoid")
@@ -119,7 +119,7 @@ def _kernel(kernel: str, wanted: Any, ridge: str, head: str, half_life: str, see
 
 def _head(name: str) -> str:
     """Return the name of a head that is known."""
-    from kampong.subspace.heads import HEADS
+    from kampong.heads import HEADS
 
     if name not in ("auto", "best") and name not in HEADS:
         raise UsageError(f"--head {name!r} is unknown. Use auto, best, {', '.join(sorted(HEADS))}.")
@@ -179,7 +179,7 @@ def delimiter(value: str) -> str:
 
 def checked(layout: Layout) -> Layout:
     """Return the layout, after its values are checked."""
-    from kampong.streaming.schema import LONGEST_RUN, POLICIES
+    from kampong.streaming.columns.schema import LONGEST_RUN, POLICIES
 
     for option, value, low in (
         ("--hash-width", layout.hash_width, 0),

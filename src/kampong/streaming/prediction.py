@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong.checkpoint import Savable
+from kampong.files import Savable
 from kampong.statistics.drift import DriftingScatter
 from kampong.streaming.errors import StreamError
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float, Rows
-    from kampong.subspace.predictor import Predictor
+    from kampong._core.compute import Float, Rows
+    from kampong.predictor import Predictor
 
 
 class Answers(NamedTuple):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from kampong._runtime.compute import available_threads, beside
+from kampong._core.compute import available_threads, beside
 from kampong.streaming.prediction import renewed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from kampong.predictor import Predictor
     from kampong.streaming.schedule import Schedule
-    from kampong.subspace.predictor import Predictor
 
 FEWEST = 1024
 """Rows up to which a solve costs less than to hand it over."""

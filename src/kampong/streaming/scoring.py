@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.criteria import CriterionWarning
 from kampong.streaming.errors import ColumnError, SourceError, StreamError
+from kampong.streaming.model_file import read_model
 from kampong.streaming.prediction import check_classes, is_fitted
-from kampong.streaming.state import read_model
-from kampong.subspace.criteria import CriterionWarning
 
 if TYPE_CHECKING:
     import threading
 
-    from kampong.checkpoint.signing import Key
-    from kampong.streaming.sources import Source
+    from kampong.files.signing import Key
+    from kampong.streaming.sources.source import Source
 
 
 @dataclass

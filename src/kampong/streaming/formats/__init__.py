@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kampong.streaming.errors import SourceError
 
 if TYPE_CHECKING:
-    from kampong.streaming.formats.base import Format
+    from kampong.streaming.formats.format import Format
 
 _FORMATS: dict[str, Format | str] = {
     "csv": "delimited.CSV",

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.arrow import pa
-from kampong.streaming.blocks import Block, Place
+from kampong.streaming.columns.records import encode, joined
+from kampong.streaming.columns.schema import NUMBER, infer
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.base import LineFormat
-from kampong.streaming.quotes import joined_lines
-from kampong.streaming.records import encode, joined
-from kampong.streaming.schema import NUMBER, infer
+from kampong.streaming.formats.format import LineFormat
+from kampong.streaming.sources.blocks import Block, Place
+from kampong.streaming.sources.quoted_lines import joined_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong.streaming.records import Batch
-    from kampong.streaming.schema import Schema
-    from kampong.streaming.sources import Source
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.sources.source import Source
 
 NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
 FIRST, LOOKED_AT = 1000, 20

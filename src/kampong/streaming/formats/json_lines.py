@@ -10,19 +10,19 @@ import msgspec
 import numpy as np
 
 from kampong.streaming.arrow import pa
-from kampong.streaming.blocks import BLANK
+from kampong.streaming.columns.records import encode, joined
+from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.base import LineFormat, first_line
-from kampong.streaming.records import encode, joined
-from kampong.streaming.schema import infer
+from kampong.streaming.formats.format import LineFormat, first_line
+from kampong.streaming.sources.blocks import BLANK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong.streaming.blocks import Block
-    from kampong.streaming.records import Batch
-    from kampong.streaming.schema import Schema
-    from kampong.streaming.sources import Source
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.sources.blocks import Block
+    from kampong.streaming.sources.source import Source
 
 FIRST = 1000
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong._runtime.compute import compiled
+from kampong._core.compute import compiled
 from kampong.streaming.arrow import pa
+from kampong.streaming.columns.records import LARGEST, Encoded, joined
+from kampong.streaming.columns.schema import WIDEST, Schema, as_labels, is_whole
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.base import LineFormat, first_line
-from kampong.streaming.records import LARGEST, Encoded, joined
-from kampong.streaming.schema import WIDEST, Schema, as_labels, is_whole
+from kampong.streaming.formats.format import LineFormat, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._runtime.compute import Float, Integer
-    from kampong.streaming.blocks import Block
-    from kampong.streaming.records import Batch
-    from kampong.streaming.sources import Source
+    from kampong._core.compute import Float, Integer
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.sources.blocks import Block
+    from kampong.streaming.sources.source import Source
 
 PAIRS = re.compile(rb"\s*[+-]?[0-9.eE+-]+(\s+[0-9]+:\S+)+\s*(#.*)?\r?")
 POWERS = np.array([10.0**i for i in range(23)])

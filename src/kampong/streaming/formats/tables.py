@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.arrow import pa
-from kampong.streaming.blocks import GO_ON
+from kampong.streaming.columns.records import encode, joined
+from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import ResumeError, SourceError
-from kampong.streaming.formats.apart import batches_apart
-from kampong.streaming.formats.base import Format
-from kampong.streaming.learnt import DIGITS, WITNESS, Fingerprint, chain, fingerprint
-from kampong.streaming.records import encode, joined
-from kampong.streaming.schema import infer
+from kampong.streaming.formats.format import Format
+from kampong.streaming.formats.sandboxed_reader import batches_apart
+from kampong.streaming.sources.blocks import GO_ON
+from kampong.streaming.sources.learnt import DIGITS, WITNESS, Fingerprint, chain, fingerprint
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping, Sequence
 
-    from kampong.checkpoint import Contents
-    from kampong.streaming.records import Batch
-    from kampong.streaming.schema import Schema
-    from kampong.streaming.sources import Source
+    from kampong.files import Contents
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.sources.source import Source
 
 SMALLEST, LARGEST, GROWTH = 128, 8192, 4
 FIRST = 1000

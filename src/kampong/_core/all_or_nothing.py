@@ -1,0 +1,68 @@
+"""Whole or not at all: a call that is refused leaves its object as it was."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from kampong._core.locks import lock_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Method = TypeVar("Method", bound="Callable[..., Any]")
+
+
+def whole(method: Method) -> Method:
+    """Let a method that raises an error give its object back the attributes it had; a decorator.
+
+    No array is copied: a method sets attributes anew, or hands a batch to something that checks all of it before it
+    changes (`ClassMeans.update`).
+
+    Parameters
+    ----------
+    method : callable
+        A method that changes its object. It holds the lock of the object while it runs.
+
+    Returns
+    -------
+    callable
+        The method, which changes everything or nothing.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+        with lock_of(self):
+            mine = vars(self)
+            before = dict(mine)
+            try:
+                return method(self, *arguments, **named)
+            except Exception:
+                for name in mine.keys() - before.keys():
+                    del mine[name]
+                mine.update(before)
+                raise
+
+    return cast("Method", guarded)
+
+
+class WholeParameters:
+    """Gives an estimator `set_params` that sets all parameters or, where one is unknown, none."""
+
+    @whole
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; where one of them is unknown, none is set.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        parent: Any = super()
+        parent.set_params(**params)
+        return self

@@ -1,0 +1,476 @@
+"""How a predictor is made from statistics, by one pure function.
+
+    statistics ─┬→ choice of the parameter, by rows held back ─┐
+                └→ solve(criterion) → directions → head ───────┴→ Predictor
+
+An estimator states what it asks for as a `Recipe`, keeps statistics, and the last predictor made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kampong._core.compute import one_blas_thread, project
+from kampong.criteria import Criterion, Directions, FisherCriterion
+from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
+from kampong.predictor import Predictor
+from kampong.selection import leave_one_out
+from kampong.selection.choose import JUDGES, Choice, choose_parameter
+from kampong.selection.folds import columns_again, keeps_rows
+from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.solvers import Subspace, most_directions, resolvent, solve
+from kampong.statistics.reservoir import SampledScatter
+from kampong.statistics.sampling import first_keys, row_keys, stands_for
+from kampong.statistics.scatter import WIDEST, ClassScatter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._core.compute import Float, Rows
+    from kampong.selection.folds import Kept
+    from kampong.selection.head_trial import HeadTrial
+    from kampong.selection.several_labels import LabelTrial
+    from kampong.solvers.result import Krylov
+    from kampong.statistics.means import ClassMeans
+
+    Trial = Callable[[Inside, Float], HeadTrial | LabelTrial]
+
+BEST = "best"
+WEIGHED = (BEST, "mixture")
+"""The head that errs least on rows held back, and all that such rows make where the parameter is given too."""
+
+TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
+TRAINED = ("quadratic", "logistic", "hinge")
+"""The heads that are calibrated on rows held back, and those that are trained on a sample beside."""
+
+HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
+"""Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
+
+UNLIKE, GAIN = 10.0, 0.003
+"""Where the large deviations of columns are more than so many times the small ones, the ridge is tried in units of them
+too, and they are taken where the curve is lower by so much."""
+
+
+class RowsInHand(NamedTuple):
+    """The rows of a fit, for what the statistics do not hold."""
+
+    X: Rows
+    y: Any
+    weights: Float | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an estimator asks for: with statistics, all that a predictor follows from.
+
+    Attributes
+    ----------
+    criterion : type of Criterion
+        What is maximised.
+    value : float or None
+        Its parameter; None has it chosen by rows held back.
+    n_components : int or None
+        How many directions; None keeps those that raise the criterion.
+    solver, head : str
+        Names in their registries, or "auto".
+    head_ridge : float or None
+        The ridge of the head's covariance; None for the criterion's own.
+    spell : callable
+        Given a value of the parameter, returns how a user writes it.
+    space : str
+        What the columns of the statistics are called in messages.
+    signs_by_means : bool
+        Whether the sign of a direction follows from the class means, where its entries have no order of their own.
+    priors : array of shape (K,) or None
+        The shares of the classes where the predictor will be used; None for those observed.
+    trial : callable or None
+        Where the value is given: what makes heads to try, from what is known of the classes, the directions and the
+        value; it may return None.
+    choice : Choice or None
+        How something else was chosen, for instance the width of a kernel.
+    brief : bool
+        Whether what is chosen is for a while only, in the middle of a stream: then few rows judge, and past the width
+        of a scatter directions are found without them and no head is trained on all columns.
+    scale : bool or None
+        Whether columns are divided by their standard deviations first; None has it chosen with the value.
+    """
+
+    criterion: type[Criterion]
+    value: float | None
+    n_components: int | None
+    solver: str
+    head: str
+    head_ridge: float | None
+    spell: Callable[[float], str]
+    space: str = "features"
+    signs_by_means: bool = False
+    priors: Float | None = None
+    trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
+    choice: Choice | None = None
+    brief: bool = False
+    scale: bool | None = False
+
+
+def make_predictor(
+    recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None = None, keep: Predictor | None = None
+) -> Predictor:
+    """Return the predictor of statistics that have seen two classes or more; a pure function.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What is asked for.
+    statistics : ClassMeans
+        What is known of the data.
+    rows : RowsInHand, optional
+        All rows, in `fit`. Without them the statistics are those of a stream: where more directions are asked for than
+        the classes seen so far have, the others are zero until more classes come.
+    keep : Predictor, optional
+        What was chosen for an earlier state of the statistics: nothing is chosen anew.
+
+    Returns
+    -------
+    Predictor
+        It shares no array with the statistics that they would change.
+    """
+    statistics = statistics.in_rows()  # what is chosen counts rows, whatever the scale of their weights
+    if isinstance(statistics, ClassScatter) and statistics.n_features > leave_one_out.WIDEST:
+        return _in_its_units(recipe, statistics, rows, keep)
+    # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are
+    # cut, and stand in their way. A wide matrix gains from them.
+    with one_blas_thread():
+        return _in_its_units(recipe, statistics, rows, keep)
+
+
+def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
+    """Return the predictor in units of the columns' deviations where that is asked for, or errs less."""
+    scale = recipe.scale
+    if scale is None and keep is not None:
+        scale = keep.choice is not None and keep.choice.scaled
+    if scale and not isinstance(statistics, ClassScatter):
+        raise ValueError(
+            f"scale=True needs the d × d scatter, which is kept for rows of up to {WIDEST} columns; these have "
+            f"{statistics.n_features}, or solver is {recipe.solver!r}. Divide columns yourself, or give scale='auto'."
+        )
+    if not isinstance(statistics, ClassScatter):
+        return _make(recipe, statistics, rows, keep, None)
+    left_out = _left_out(recipe, statistics) if keep is None and not scale else None
+    if not scale and (scale is False or recipe.value is not None or left_out is None):
+        return _make(recipe, statistics, rows, keep, left_out)
+    units = statistics.units()
+    if not scale and not _differ(units):
+        return _make(recipe, statistics, rows, keep, left_out)
+    view = statistics.in_units(units)
+    scaled = _left_out(recipe, view) if keep is None else None
+    if left_out is not None and scaled is not None and scaled.least >= left_out.least - GAIN:
+        return _make(recipe, statistics, rows, keep, left_out)
+    made = _make(recipe, view, rows, None if keep is None else keep.in_units(units), scaled)
+    choice = None if made.choice is None else replace(made.choice, scaled=True)
+    return replace(made.in_units(1.0 / units), mean=statistics.mean, choice=choice)
+
+
+def _make(
+    recipe: Recipe,
+    statistics: ClassMeans,
+    rows: RowsInHand | None,
+    keep: Predictor | None,
+    left_out: LeaveOneOut | None,
+) -> Predictor:
+    """Return the predictor of statistics in the units they are in."""
+    choice, space, trial = _choose(recipe, statistics, left_out) if keep is None else _chosen(recipe, statistics, keep)
+    kind = recipe.criterion
+    value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
+    if keep is not None and choice is not None and space is not None:
+        value = kind.again(value, choice.values, statistics)
+    criterion = kind.of(value)
+    shift, weighed = None, statistics
+    if recipe.priors is not None:
+        shift, weighed = _shift(recipe.priors, statistics), statistics.weighed(recipe.priors)
+        space = None if space is None else replace(space, factor=weighed.between_factor() @ space.basis.T)
+    found, missing = _find(recipe, criterion, weighed, space, streamed=rows is None)
+    if recipe.signs_by_means:
+        found = _signed(found, statistics)
+    mean = statistics.mean
+    # A space in which something was chosen may lack the rows that judged, which are few then.
+    known = found.within if weighed is statistics and not missing else None
+    inside = _inside(recipe, criterion, statistics, found.components, rows, known)
+    head: Head | None = None
+    hidden: Float = np.empty((0, statistics.n_features))
+    tried = None
+    if trial is not None and choice is not None and not missing:
+        tried = trial(inside, found.components)
+    elif recipe.trial is not None and keep is None and not missing:
+        tried = recipe.trial(inside, found.components, criterion.value)
+        nothing = np.empty(0)
+        judges = 0 if tried is None else len(tried.judged.codes)
+        choice = recipe.choice or (None if tried is None else Choice(criterion.value, nothing, nothing, judges))
+    elif recipe.trial is not None and keep is not None:
+        choice = keep.choice
+    if tried is not None and choice is not None:
+        with one_blas_thread():
+            chosen = tried.best() if recipe.head in ("auto", BEST) else tried.named(recipe.head)
+        head, choice = chosen.head, replace(choice, heads=chosen.badness)
+        hidden = chosen.hidden if len(chosen.hidden) else hidden
+    elif keep is not None:
+        head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
+    if head is None:
+        head = build_head(recipe.head, _with_sample(recipe, inside, statistics, found.components, mean))
+    return Predictor(
+        classes=statistics.classes,
+        mean=mean,
+        components=found.components,
+        eigenvalues=found.eigenvalues,
+        centres=inside.means,
+        head=head,
+        criterion=criterion,
+        choice=choice,
+        n_rows=statistics.n_samples,
+        solver=found.solver,
+        n_steps=found.n_steps,
+        total=found.total,
+        hidden=hidden,
+        remark=_remark(recipe, criterion, statistics, found, missing),
+        shift=shift,
+    )
+
+
+def _choose(
+    recipe: Recipe, statistics: ClassMeans, left_out: LeaveOneOut | None
+) -> tuple[Choice | None, Krylov | None, Trial | None]:
+    """Choose a parameter that is left open.
+
+    Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
+    """
+    given = recipe.value
+    if given is not None and recipe.head not in WEIGHED:
+        return None, None, None
+    tries = recipe.head in ("auto", BEST, *TRIED, *TRAINED)
+    if left_out is not None and left_out.few:
+        return None, None, None
+    if left_out is not None:
+        nothing = np.empty(0)
+        ridge, nodes, curve = left_out.curve if given is None else (given, nothing, nothing)
+        choice = Choice(ridge, nodes, curve, len(left_out.judges))
+        positive = max(ridge, 1e-9 * left_out.usual)
+        return choice, None, lambda inside, components: left_out.trial(positive, components, inside)
+    asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
+    found, space, trial = choose_parameter(*asked, brief=recipe.brief)
+    return found, space, trial if tries else None
+
+
+def _shift(priors: Float, statistics: ClassMeans) -> Float:
+    """Return log(given / observed) of each class, 0 for one that was not seen."""
+    if statistics.multilabel:
+        raise ValueError("priors must be 'observed' where a row has several labels: their shares need not sum to one.")
+    counts = statistics.counts
+    seen = counts > 0
+    if not priors[seen].any():
+        raise ValueError("priors is 0 for each class that has been seen, so none could be predicted.")
+    with np.errstate(divide="ignore"):
+        shift: Float = np.where(seen, np.log(priors) - np.log(np.where(seen, counts / counts.sum(), 1.0)), 0.0)
+    return shift
+
+
+def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
+    """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
+    if recipe.value is not None:
+        return keep.choice if recipe.head in WEIGHED else None, None, None
+    wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
+    return keep.choice, resolvent.build(statistics) if wide else None, None
+
+
+def _kept_head(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, keep: Predictor, inside: Inside, components: Float
+) -> tuple[Head | None, Float]:
+    """Return the head of an earlier predictor for the present statistics, and the hidden directions it looks at.
+
+    None where the statistics can no longer serve it.
+    """
+    head, nothing = keep.head, keep.hidden[:0]
+    if inside.multilabel != head.multilabel or (head.needs_covariance and inside.covariance is None):
+        return None, nothing
+    places = {label: place for place, label in enumerate(keep.classes.tolist())}
+    codes = np.array([places.get(label, -1) for label in statistics.classes.tolist()])
+    machines = head.trained if isinstance(head, Mixture) else head
+    if isinstance(machines, Hinge) and machines.n_rows:
+        found = columns_again(machines, statistics, keep.mean, keep.hidden, len(components), new=bool(codes.min() < 0))
+        if found is None:
+            return None, nothing
+        if isinstance(head, Mixture):
+            return head.with_machines(inside, found[0]), found[1]
+        return replace(found[0], sharpness=head.sharpness, tail=head.tail), found[1]
+    directions = np.concatenate([components, keep.hidden])
+    wide = _inside(recipe, criterion, statistics, directions, None) if len(keep.hidden) else inside
+    if head.reads_sample:
+        if not keeps_rows(statistics):
+            return None, nothing
+        wide = _sampled(wide, statistics, directions, statistics.mean)
+    then = np.concatenate([keep.components, keep.hidden])
+
+    def moved() -> Moved:
+        return Moved(
+            back=_back(then, directions, wide, statistics, criterion.head_ridge),
+            shift=then @ (statistics.mean - keep.mean),
+            places=codes,
+        )
+
+    return head.again(inside, wide, moved), keep.hidden
+
+
+def _back(then: Float, now: Float, inside: Inside, statistics: ClassMeans, ridge: float) -> Float:
+    """Return the map from coordinates of now to those of then that fits the rows of a class best."""
+    columns = np.ascontiguousarray(now.T)
+    if inside.covariance is None or not statistics.holds_within:
+        return then @ np.linalg.pinv(now)
+    root = inside.whitener()
+    cross = then @ statistics.within_times(columns) + ridge * then @ columns
+    return np.asarray(cross @ root @ root.T)
+
+
+def _differ(units: Float) -> bool:
+    """Tell whether columns are in such different units that one ridge may not fit them all."""
+    low, high = np.quantile(units, (0.1, 0.9))
+    return bool(high > UNLIKE * low)
+
+
+def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
+    """Return rows that are left out one by one, where something is chosen by them and the statistics allow it."""
+    if recipe.value is not None and recipe.head not in WEIGHED:
+        return None
+    if recipe.head not in ("auto", BEST, *TRIED, *TRAINED):
+        return None
+    if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
+        return None
+    if statistics.n_features > leave_one_out.WIDEST:
+        return None
+    return LeaveOneOut(statistics, brief=recipe.brief)
+
+
+def _find(
+    recipe: Recipe, criterion: Criterion, statistics: ClassMeans, space: Krylov | None, *, streamed: bool
+) -> tuple[Subspace, int]:
+    """Return the directions, and how many of them are zero for want of classes."""
+    wanted = recipe.n_components
+    exist = most_directions(criterion, statistics, recipe.solver) if wanted is not None else 0
+    if wanted is None or not exist or wanted <= exist:
+        return solve(criterion, statistics, wanted, solver=recipe.solver, space=space), 0
+    if not streamed:
+        seen = int(np.count_nonzero(statistics.counts))
+        if criterion.most_directions(seen, statistics.n_features) < wanted:
+            raise ValueError(
+                f"n_components={wanted}, but {seen} classes have at most K − 1 = {seen - 1} directions. Ask for at "
+                f"most {exist}, or give None for all of them."
+            )
+        return solve(criterion, statistics, wanted, solver=recipe.solver, space=space), 0  # which says why not
+    found = solve(criterion, statistics, exist, solver=recipe.solver, space=space)
+    missing = wanted - len(found.components)
+    components = np.concatenate([found.components, np.zeros((missing, statistics.n_features))])
+    eigenvalues = np.append(found.eigenvalues, np.zeros(missing))
+    return replace(found, components=components, eigenvalues=eigenvalues), missing
+
+
+def _signed(found: Subspace, statistics: ClassMeans) -> Subspace:
+    """Flip each direction so that the first class that is far from the mean has a positive coordinate."""
+    means = statistics.between_factor() @ found.components.T
+    # the first one that is far: the farthest of two equal classes is a matter of rounding
+    first = np.argmax(np.abs(means) > 0.5 * np.abs(means).max(axis=0), axis=0)
+    signs = np.where(means[first, np.arange(len(first))] < 0, -1.0, 1.0)
+    return found.turned(signs)
+
+
+def _inside(
+    recipe: Recipe,
+    criterion: Criterion,
+    statistics: ClassMeans,
+    directions: Float,
+    rows: RowsInHand | None,
+    within: Float | None = None,
+) -> Inside:
+    """Return what is known of the classes along some directions; `within` is W S_w Wᵀ where it is known."""
+    counts, mean = statistics.counts, statistics.mean
+    covariance, lift = _covariance(recipe, criterion, statistics, directions, rows, within)
+    return Inside(
+        means=np.where(counts[:, None] > 0, statistics.means - mean, 0.0) @ directions.T,
+        counts=counts,
+        covariance=covariance,
+        variance=statistics.within_trace / statistics.n_features,
+        multilabel=bool(statistics.multilabel),
+        row_mean=(statistics.row_mean - mean) @ directions.T,
+        row_weight=statistics.row_weight,
+        lift=lift,
+    )
+
+
+def _covariance(
+    recipe: Recipe,
+    criterion: Criterion,
+    statistics: ClassMeans,
+    components: Float,
+    rows: RowsInHand | None,
+    within: Float | None,
+) -> tuple[Float | None, Float | None]:
+    """Return W S_w Wᵀ, ridge included, and what the ridge adds, where it is known."""
+    if within is not None:
+        covariance = within
+    elif statistics.holds_within:
+        covariance = components @ statistics.within_times(np.ascontiguousarray(components.T))
+    elif rows is not None:
+        covariance = _measured(rows, components, statistics.mean)
+    else:
+        return None, None
+    ridge = criterion.head_ridge if recipe.head_ridge is None else recipe.head_ridge
+    scaled = math.sqrt(ridge) * components  # a faded column has a huge entry: no squares of it
+    lift = scaled @ scaled.T
+    covariance = covariance + lift
+    return (covariance + covariance.T) / 2, lift
+
+
+def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, components: Float, mean: Float) -> Inside:
+    """Return what is known of the classes with a sample of rows, where the head asked for is trained on one."""
+    asked = recipe.head in HEADS and HEADS[recipe.head].needs_sample
+    if not asked or statistics.multilabel or not keeps_rows(statistics):
+        return inside
+    return _sampled(inside, statistics, components, mean)
+
+
+def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -> Inside:
+    """Return what is known of the classes with a sample of rows."""
+    sample = statistics.sample(JUDGES)
+    points = project(sample.rows, components, mean).astype(np.float64)
+    return replace(inside, points=points, codes=sample.members.codes, own=sample.own)
+
+
+def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:
+    """Return W S_w Wᵀ from rows in hand: all of them, or a large sample."""
+    X, y, weights = rows
+    n, enough = X.shape[0], max(HEAD_ROWS, HEAD_ROWS_PER_DIRECTION * len(components))
+    chosen = None
+    if n > enough:
+        own = np.ones(n) if weights is None else weights
+        chosen, threshold = first_keys(row_keys(np.arange(1, n + 1), own, seed=0), enough)
+        chosen = np.sort(chosen)
+        y, weights = y[chosen], stands_for(own[chosen], np.log(own[chosen]), threshold)
+    points = project(X, components, mean, chosen)
+    return ClassScatter(points.shape[1]).update(points, y, weights).within_scatter()
+
+
+def _remark(recipe: Recipe, criterion: Criterion, statistics: ClassMeans, found: Subspace, missing: int) -> str:
+    kept = len(found.components) - missing
+    figures = Directions(found.eigenvalues, np.empty((0, 0)), found.total, found.n_positive, found.n_dropped)
+    width = f"{statistics.n_features} {recipe.space}"
+
+    def best_ratio() -> float:
+        return float(solve(FisherCriterion(0.0), statistics, 1).eigenvalues[0])
+
+    texts = [criterion.remark(kept, figures, width, best_ratio, recipe.spell)]
+    if missing:
+        seen = int(np.count_nonzero(statistics.counts))
+        texts.append(
+            f"{seen} classes have been seen so far, which have {kept} of the {kept + missing} directions asked for; "
+            "the others are zero until more classes come."
+        )
+    return " ".join(text for text in texts if text)

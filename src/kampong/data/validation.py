@@ -1,0 +1,280 @@
+"""Rows, weights and parameters: checked where they come in, with messages; and how rows are saved."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from kampong.data.labels import is_indicator
+from kampong.data.sparse_gate import admit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kampong._core.compute import Float, Rows
+    from kampong.files.contents import Contents
+
+SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
+REALS = (np.float32, np.float64)
+
+LARGEST = 1e150
+"""Rows with an entry of this magnitude are not learnt: the squares of class means would overflow."""
+
+LARGEST_ENTRY = 1e155
+"""Rows with larger entries are never learnt: their squares overflow."""
+
+LEAST_MAGNITUDE = 1e-145
+"""Where all rows are smaller, their squares lose digits or vanish."""
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-145, 1e145
+"""Positive weights outside are refused: sums of their squares vanish or overflow."""
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Float:
+    """Return the weights as float64, one a row, finite and not negative."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if isinstance(sample_weight, numbers.Real):
+        weights = np.full(n_rows, float(sample_weight))
+    else:
+        given = np.asarray(admit(sample_weight, "sample_weight"))
+        if given.dtype.kind not in "biufO":
+            raise ValueError(f"sample_weight has dtype {given.dtype}; weights are real numbers, one a row.")
+        with _in_range("sample_weight"):
+            weights = given.astype(np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_rows} rows: give one weight a row.")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity. Give finite weights; 0 leaves a row out.")
+    if n_rows and weights.min() < 0:
+        raise ValueError(
+            f"sample_weight contains the negative weight {weights.min():g}. Weights are counts: give numbers ≥ 0; "
+            "0 leaves a row out."
+        )
+    positive = weights[weights > 0]
+    if len(positive) and (positive.min() < LEAST_WEIGHT or positive.max() > MOST_WEIGHT):
+        raise ValueError(
+            f"sample_weight holds weights from {positive.min():g} to {positive.max():g}; positive weights must lie in "
+            f"[{LEAST_WEIGHT:g}, {MOST_WEIGHT:g}]. Multiply them by a constant; 0 leaves a row out."
+        )
+    return weights
+
+
+def check_rows(X: Any, n_features: int) -> Rows:
+    """Return X as a dense float array or a CSR matrix of the expected width; NaN and infinity are checked later."""
+    rows: Any = admit(X)
+    rows = rows if sparse.issparse(rows) else np.asarray(rows)
+    if rows.dtype.kind == "c":
+        raise ValueError(f"X has dtype {rows.dtype}; complex numbers are not supported. Give real features.")
+    if rows.dtype not in (np.float32, np.float64):
+        with _in_range("X"):
+            rows = rows.astype(np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"X has {rows.ndim} dimension(s); it needs 2. Use X.reshape(1, -1) for a single row.")
+    if rows.shape[1] != n_features:
+        raise ValueError(f"X has {rows.shape[1]} features, but {n_features} features are expected.")
+    checked: Rows = rows
+    return checked
+
+
+@contextmanager
+def _in_range(name: str) -> Iterator[None]:
+    """Say what holds a whole number that no float can."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"{name} holds a number past the range of floats ({error}).") from None
+
+
+def check_finite(X: Rows, name: str) -> None:
+    """Refuse rows with NaN or infinity."""
+    assert_all_finite(X, estimator_name=name, input_name="X")
+
+
+def check_squarable(X: Rows, name: str) -> None:
+    """Refuse rows with NaN or infinity, or with numbers too large to square."""
+    check_finite(X, name)
+    if largest_magnitude(X) >= LARGEST:
+        raise_not_finite(X, name, np.ones(1))
+
+
+def largest_magnitude(X: Rows) -> float:
+    """Return the largest magnitude of an entry, 0 where there is none."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def raise_not_finite(X: Rows, name: str, weights: Float) -> NoReturn:
+    """Say why sums over X cannot be kept: NaN, infinity, numbers too large to square, or too large a weight."""
+    assert_all_finite(X, estimator_name=name, input_name="X")
+    largest = largest_magnitude(X)
+    if largest >= LARGEST:
+        raise ValueError(
+            f"{name}: the squares of X overflow (largest magnitude {largest:.3g}, which must stay below about 1e150). "
+            "Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
+    raise ValueError(
+        f"{name}: the weighted squares of X overflow (largest magnitude {largest:.3g}, largest weight "
+        f"{weights.max(initial=0.0):.3g}): with those learnt before, their sum must stay below 1e300. Scale the "
+        "features, for instance with sklearn.preprocessing.StandardScaler, or multiply the weights by a constant."
+    )
+
+
+def refuse_vanishing(owner: str, largest: float) -> None:
+    """Refuse rows that are not zero and whose squares are, by the largest magnitude of a mean or an entry."""
+    if 0.0 < largest < LEAST_MAGNITUDE:
+        raise ValueError(
+            f"{owner}: the squares of X vanish (largest magnitude about {largest:.3g}, which must be above about "
+            f"{LEAST_MAGNITUDE:g}). Scale the features, for instance with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def refuse_overflow(owner: str, answers: Float) -> Float:
+    """Return answers to rows; refuse rows whose answers are not numbers, or that are infinitely far from each class."""
+    if np.isfinite(answers).all():
+        return answers
+    lost = answers.ndim == 2 and bool(np.isneginf(answers).all(axis=1).any())  # a class not seen yet has -inf by itself
+    if lost or np.isnan(answers).any():
+        raise ValueError(
+            f"{owner}: the answers for these rows overflow. Are they in the units of the rows that were learnt? Scale "
+            "them alike, for instance with sklearn.preprocessing.StandardScaler."
+        )
+    return answers
+
+
+def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
+    """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
+    rows = admit(X)
+    if isinstance(rows, np.ndarray) and rows.dtype == np.float16:
+        rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
+    given = (rows, *(admit(labels, "y") for labels in y))
+    with _in_range(f"{type(estimator).__name__}: X"):
+        found = validate_data(estimator, *given, accept_sparse="csr", dtype=[np.float64, np.float32], **asked)
+    return (admit(found[0]), found[1]) if y else admit(found)
+
+
+def check_points(X: Any) -> Float:
+    """Return coordinates as a dense float array of two axes."""
+    with _in_range("X"):
+        points: Float = check_array(admit(X), dtype=[np.float64, np.float32])
+    return points
+
+
+def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
+    """Validate rows and labels as scikit-learn does; NaN and infinity are checked later, in the pass that reads X.
+
+    A later batch of a stream that is plainly right (float array or CSR array of known width, whole numbers or texts as
+    labels) skips scikit-learn's checks, which cost more than learning a row; CSR arrays still pass the gate.
+    """
+    if (
+        not reset
+        and type(X) in (np.ndarray, sparse.csr_array)
+        and type(y) is np.ndarray
+        and X.dtype in (np.float64, np.float32)
+        and X.ndim == 2
+        and y.ndim == 1
+        and X.shape[1] == estimator.n_features_in_
+        and X.shape[0] == len(y) > 0
+        and y.dtype.kind in "iubU"
+        and not hasattr(estimator, "feature_names_in_")
+    ):
+        return admit(X), y
+    if isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, tuple, np.ndarray)):
+        y = np.asarray(y)
+    indicator = is_indicator(y)
+    X, y = validated(estimator, X, y, reset=reset, ensure_all_finite=False, multi_output=indicator)
+    if not indicator:
+        y = column_or_1d(y, warn=True)
+        if y.dtype.kind not in "iub":  # integers are classes; to count them costs more than to learn them
+            check_classification_targets(y)
+    return X, y
+
+
+def validate_rows(estimator: Any, X: Any) -> Rows:
+    """Validate rows to transform or predict."""
+    rows: Rows = validated(estimator, X, reset=False)
+    return rows
+
+
+def rows_state(X: Rows) -> dict[str, Any]:
+    """Return dense or sparse rows as a state.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+        The rows.
+
+    Returns
+    -------
+    dict
+        What `rows_from` takes.
+    """
+    if isinstance(X, np.ndarray):
+        return {"form": "dense", "data": X}
+    form = next(name for name, kind in SPARSE.items() if isinstance(X, kind))
+    return {"form": form, "n_columns": X.shape[1], "data": X.data, "indices": X.indices, "indptr": X.indptr}
+
+
+def rows_from(contents: Contents, shape: tuple[int, int]) -> Rows:
+    """Return the rows that `rows_state` has written.
+
+    Parameters
+    ----------
+    contents : Contents
+        The state, which is used up.
+    shape : tuple of int
+        The shape that the rows must have.
+
+    Returns
+    -------
+    array or CSR matrix
+        The rows.
+    """
+    form = contents.word("form", ("dense", *SPARSE))
+    if form == "dense":
+        rows: Rows = contents.array("data", REALS, shape, low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
+        contents.finish()
+        return rows
+    contents.whole("n_columns", low=shape[1], high=shape[1])
+    data = contents.array("data", REALS, (None,), low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
+    indices = contents.array("indices", (np.int32, np.int64), (len(data),), low=0, high=shape[1] - 1)
+    indptr = contents.array("indptr", indices.dtype, (shape[0] + 1,), low=0, high=len(data))
+    contents.finish()
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        contents.refuse("indptr does not cut the entries into rows")
+    found: Rows = SPARSE[form]((data, indices, indptr), shape=shape)
+    contents.require(admit(found).nnz == len(data), "a row names a column twice")
+    return found
+
+
+# Parameters of estimators.
+
+
+def check_number(owner: str, name: str, value: Any, *, low: float, high: float, next_step: str) -> float:
+    """Return a real parameter within [low, high], or say what it must be."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
+        bound = f"≥ {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+        raise ValueError(f"{owner}: {name} must be a number {bound}, got {value!r}. {next_step}")
+    return float(value)
+
+
+def check_whole(owner: str, name: str, value: Any, *, low: int, high: int, next_step: str) -> int:
+    """Return a whole parameter within [low, high], or say what it must be."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise ValueError(f"{owner}: {name} must be an integer of at least {low}, got {value!r}. {next_step}")
+    return int(value)
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return a parameter that is one of a few words, or list them."""
+    if value not in choices:
+        raise ValueError(f"{owner}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return str(value)

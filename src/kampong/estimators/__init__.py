@@ -1,0 +1,28 @@
+"""The subspace estimators: Fisher, margin, any criterion, linear or on kernel values to landmarks."""
+
+from kampong.criteria import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.estimators.any_criterion import CriterionSubspace
+from kampong.estimators.fisher import FisherDiscriminant
+from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.estimators.margin import (
+    InterClassScatter,
+    MarginSubspace,
+    MaximumMarginCriterion,
+    SupervisedKampongMeasure,
+)
+from kampong.solvers import solve
+
+__all__ = [
+    "CriterionSubspace",
+    "CriterionWarning",
+    "FisherCriterion",
+    "FisherDiscriminant",
+    "InterClassScatter",
+    "KernelFisherDiscriminant",
+    "KernelMarginSubspace",
+    "MarginCriterion",
+    "MarginSubspace",
+    "MaximumMarginCriterion",
+    "SupervisedKampongMeasure",
+    "solve",
+]

@@ -1,0 +1,331 @@
+"""FisherDiscriminant: linear discriminant analysis as a stream, of any width."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._core.locks import one_at_a_time
+from kampong.build import BEST, make_predictor
+from kampong.criteria import FisherCriterion, ridge_rule
+from kampong.data.validation import check_number
+from kampong.estimators.novelty import ScoresNovelty
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.files import savable
+from kampong.heads import HEADS, LinearHead
+from kampong.heads.logistic import Logistic
+from kampong.solvers import classes_seen
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.reservoir import BUDGET
+from kampong.statistics.scatter import ClassScatter
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Rows
+    from kampong.build import Recipe, RowsInHand
+    from kampong.criteria import Criterion
+    from kampong.predictor import Predictor
+    from kampong.statistics.means import ClassMeans
+
+
+@savable
+class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
+    """Linear discriminant analysis with a ridge: incremental, mergeable, for sparse rows, weights and new classes.
+
+    Maximises wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI. At ridge 0 this is
+    scikit-learn's `LinearDiscriminantAnalysis`, directions and predictions.
+
+    Parameters
+    ----------
+    n_components : int or None
+        How many directions, at most one less than there are classes; None for all of those.
+    ridge : float, "auto" or "rule"
+        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
+        one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its
+        nodes, so no last bit decides it. "rule" is quicker, for models that are read after each row: d/n times
+        the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
+        no scatter is kept (past 8192 features).
+    solver : {"auto", "scatter", "resolvent", "reservoir"}
+        "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
+        rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
+        it fits.
+    decay : float
+        Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
+        forgets nothing. Time is counted in rows, so the cut into batches does not matter.
+    half_life : float or "auto", optional
+        Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
+        statistics of all rows and also those of half-lives 8, 32, 128 and 1024. A stream predicts each row by all of
+        them before it is learnt, weighted by their recent losses. `predict` uses the one of least recent loss
+        (`half_life_`); if no decay helps, that is the model of all rows. Above 128 features two logistic regressions
+        that take a step with every row stand in their place, and predict where they have less recent loss than the
+        model of all rows, which a stream asks about each row (`kampong.streaming.learn`); elsewhere, and for several
+        labels per row, "auto" then forgets nothing.
+    head : {"auto", "best"} or str
+        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
+        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
+        covariance a class, logistic regression, or a linear support vector machine a class, these three trained on
+        rows in hand or the sample of a stream; or several of them weighed together. "best" takes the one that errs
+        least on rows left out; "auto" does so where the ridge is chosen by them, else it is Gaussian. With the ridge
+        chosen, or "best", probabilities are calibrated on the same rows. Past 8192 sparse columns "hinge" sees all of
+        them, as a member of the mixture too.
+    reservoir_bytes : int
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        the choice of a parameter (that one keeps at most 16,384 rows).
+    random_state : int
+        The seed of that sample. Streams that are to be merged should have different ones.
+    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
+        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
+        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
+        are those of the rows. Not for several labels a row.
+    scale : {"auto", True, False}
+        Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
+        them; the answers are for the rows as they come. "auto" tries both where the ridge is chosen too, columns are
+        at most 1,024, and the large deviations among them are more than ten times the small ones; it divides where
+        that errs less on rows left out. True needs the d × d scatter: at most 8,192 columns.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The directions, best first, with wᵀ(S_w + ρI)w = 1. The sign of each is fixed: its largest entry is positive.
+        Where columns are scaled, both hold of their entries times `scale_`.
+    eigenvalues_ : array of shape (n_components,)
+        The ratio that each direction reaches.
+    criterion_ratio_ : array of shape (n_components,)
+        Each eigenvalue over the sum of all positive ones.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    class_counts_ : array of shape (n_classes,)
+        The weight of each class.
+    class_means_ : array of shape (n_classes, n_features)
+        The mean of each class.
+    mean_ : array of shape (n_features,)
+        The mean of all rows.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, where the rows had them.
+    solver_ : str
+        The solver that found the directions.
+    solver_reason_ : str
+        Why it was that one.
+    choice_ : Choice or None
+        How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
+        rows held back, and the losses of the `heads` that were compared.
+    head_ : str
+        What predicts.
+    half_life_ : float
+        The half-life in use; infinite where nothing is forgotten.
+    n_steps_ : int
+        Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    sampling_error_ : float
+        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+    ridge_ : float
+        The ridge in use; in units of the variances of the columns where they are scaled or half_life="auto" forgets.
+    scale_ : array of shape (n_features,) or None
+        The standard deviations by which the columns are divided; None where they are taken as they are.
+    coef_, intercept_ : array
+        Weights and offsets of the scores, where the head is linear.
+    priors_ : array of shape (n_classes,)
+        The shares of the classes in use.
+    means_, xbar_, scalings_, explained_variance_ratio_ : array
+        What scikit-learn's LinearDiscriminantAnalysis calls `class_means_`, `mean_` (with the shares in use),
+        `components_.T` and `criterion_ratio_`.
+
+    See Also
+    --------
+    MarginSubspace : The difference in place of the ratio; a margin direction of eigenvalue λ is the Fisher direction
+        at ridge λ/ε.
+
+    References
+    ----------
+    Fisher, The use of multiple measurements in taxonomic problems, 1936. Friedman, Regularized discriminant analysis,
+    1989, for the ridge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from kampong import FisherDiscriminant
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = FisherDiscriminant(ridge=0)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
+    >>> model.score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        *,
+        ridge: Any = "auto",
+        solver: str = "auto",
+        decay: float = 1.0,
+        half_life: float | str | None = None,
+        head: str = "auto",
+        reservoir_bytes: int = BUDGET,
+        random_state: int = 0,
+        priors: str | list[float] = "observed",
+        scale: bool | str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.ridge = ridge
+        self.solver = solver
+        self.decay = decay
+        self.half_life = half_life
+        self.head = head
+        self.reservoir_bytes = reservoir_bytes
+        self.random_state = random_state
+        self.priors = priors
+        self.scale = scale
+
+    _follows_drift = True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not (isinstance(self.scale, bool | np.bool_) or (isinstance(self.scale, str) and self.scale == "auto")):
+            raise ValueError(
+                f"{type(self).__name__}: scale must be True, False or 'auto', and is {self.scale!r:.100}. True divides "
+                "each column by its standard deviation first, False takes the rows as they are."
+            )
+
+    @property
+    def half_life_(self) -> float:
+        """The half-life in use; infinite where nothing is forgotten."""
+        check_is_fitted(self)
+        if isinstance(self._statistics, DriftingScatter):
+            return self._statistics.half_life
+        if self.half_life is None or isinstance(self.half_life, str):
+            return math.inf if self.decay == 1.0 else math.log(0.5) / math.log(self.decay)
+        return float(self.half_life)
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in use, in units of the variances of the columns where `scale_` is not None."""
+        return self._read().criterion.value
+
+    @property
+    @one_at_a_time
+    def scale_(self) -> Float | None:
+        """The standard deviations by which the columns are divided first; None where they are taken as they are."""
+        known, statistics = self._read(), self._statistics
+        scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale
+        return statistics.units() if scaled and isinstance(statistics, ClassScatter) else None
+
+    # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
+
+    @property
+    def coef_(self) -> Float:
+        """The weights of the scores, (n_classes, n_features), one row for two classes; linear heads only."""
+        weights = self._linear()[0]
+        return weights[1:] - weights[:1] if len(weights) == 2 else weights
+
+    @property
+    def intercept_(self) -> Float:
+        """The offsets of the scores; linear heads only."""
+        offsets = self._linear()[1]
+        return offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
+
+    @property
+    def means_(self) -> Float:
+        """The mean of each class: `class_means_`."""
+        return self.class_means_
+
+    @property
+    def xbar_(self) -> Float:
+        """The mean of the class means with the shares in use; with those observed, `mean_`."""
+        mean: Float = self.mean_ if self._priors() is None else self.priors_ @ self.class_means_
+        return mean
+
+    @property
+    def scalings_(self) -> Float:
+        """The directions, one a column: `components_.T`."""
+        return self.components_.T
+
+    @property
+    def explained_variance_ratio_(self) -> Float:
+        """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
+        return self.criterion_ratio_
+
+    def _linear(self) -> tuple[Float, Float]:
+        known = self._read()
+        found = known.linear()
+        if found is None and isinstance(known.head, LinearHead):
+            raise AttributeError(
+                f"{type(self).__name__}: with priors={self.priors!r} calibrated probabilities are moved, which is not "
+                "linear, so there is no coef_ and intercept_. Give the ridge as a number, or priors='observed'."
+            )
+        if found is None:
+            raise AttributeError(
+                f"{type(self).__name__}: head={self.head_!r} is not linear, so it has no coef_ and intercept_. Set "
+                "head='gaussian', 'nearest_mean' or 'logistic'."
+            )
+        return found
+
+    def _predict_then_learn(
+        self, X: Rows, y: Any, predictor: Predictor | None, labels: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Predict each row and then learn it, with half_life="auto"; return the classes, None while they are unknown.
+
+        `predictor` is one of all rows, which takes part beside the half-lives; `labels` is what it predicts, if known.
+        """
+        statistics = self._statistics
+        assert isinstance(statistics, DriftingScatter)
+        told = predictor is not None and labels is not None and statistics.tell(predictor.classes, labels)
+        if predictor is not None and not told:
+            statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
+        try:
+            self.partial_fit(X, y)
+        finally:
+            statistics.hush()  # what was said of rows that are refused is not said of others
+        return labels if told else statistics.said()
+
+    def _freeze_all(self, keep: Predictor | None, *, brief: bool = False) -> Predictor | None:
+        """Return the predictor of all rows, whatever half-life is the best of late; see `freeze` and `Recipe.brief`."""
+        if classes_seen(self._statistics) < 2:
+            return None
+        return self._made(replace(self._recipe(), brief=brief), None, keep)
+
+    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+        drifting = self._statistics if isinstance(self._statistics, DriftingScatter) else None
+        recent = None if drifting is None else drifting.recent()
+        if recent is None:
+            return self._stepped(super()._make(rows, keep), None if drifting is None else drifting.stepping())
+        recipe = self._recipe()
+        plain = recipe.head in HEADS and not HEADS[recipe.head].needs_sample
+        recipe = replace(recipe, value=recent.ridge, head=recipe.head if plain else "gaussian", scale=False)
+        try:
+            made = make_predictor(recipe, recent.statistics)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+        units = recent.units
+        return replace(made, mean=made.mean * units, components=made.components / units, hidden=made.hidden / units)
+
+    def _stepped(self, made: Predictor, steps: tuple[Float, Float] | None) -> Predictor:
+        """Return a predictor with what steps with every row as its head, where that is the better one of late."""
+        if steps is None or self.head not in ("auto", BEST):
+            return made
+        weights, offsets = steps
+        known = np.zeros((len(weights), len(made.components)))  # the directions themselves say nothing
+        head = Logistic(False, np.hstack([known, np.eye(len(weights))]), offsets + weights @ made.mean, 0.0)
+        return replace(made, head=head, hidden=weights)
+
+    def _recipe(self) -> Recipe:
+        scale = None if isinstance(self.scale, str) else bool(self.scale)
+        return replace(super()._recipe(), scale=scale)
+
+    def _kind(self) -> type[Criterion]:
+        return FisherCriterion
+
+    def _value(self, statistics: ClassMeans | None) -> float | None:
+        if isinstance(self.ridge, str) and self.ridge == "auto":
+            return None
+        if isinstance(self.ridge, str) and self.ridge == "rule":
+            return 0.0 if statistics is None else ridge_rule(statistics)
+        name, step = type(self).__name__, "Use 'auto' to have it chosen."
+        return check_number(name, "ridge", self.ridge, low=0.0, high=1e300, next_step=step)

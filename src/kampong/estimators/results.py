@@ -1,0 +1,205 @@
+"""What a fitted subspace estimator says: its directions, classes and choices, and the classes of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._core.locks import one_at_a_time
+from kampong.predictor import reason_of
+from kampong.solvers import solve, worth_of
+from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.scatter import ClassScatter
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Rows
+    from kampong.predictor import Predictor
+    from kampong.selection.choose import Choice
+    from kampong.statistics.means import ClassMeans
+
+
+class Reading:
+    """Gives an estimator what is read from its statistics and its predictor."""
+
+    solver: Any
+    n_features_in_: int
+    _statistics: ClassMeans
+    _halves_error: float | None
+
+    def _read(self) -> Predictor:
+        """Return the predictor of the present state."""
+        raise NotImplementedError
+
+    def _rows(self, X: Any) -> Rows:
+        """Return rows that have passed the checks."""
+        raise NotImplementedError
+
+    def _priors(self) -> Float | None:
+        """Return the shares that are given for the classes, None for those observed."""
+        raise NotImplementedError
+
+    @property
+    def components_(self) -> Float:
+        """The directions, one a row, best first."""
+        return self._read().components
+
+    @property
+    def eigenvalues_(self) -> Float:
+        """What each direction adds to the criterion."""
+        return self._read().eigenvalues
+
+    @property
+    def criterion_ratio_(self) -> Float:
+        """Each eigenvalue over the sum of all positive ones; zeros where none is positive."""
+        known = self._read()
+        return known.eigenvalues / known.total if known.total > 0 else np.zeros(len(known.eigenvalues))
+
+    @property
+    def solver_(self) -> str:
+        """The solver that found the directions."""
+        return self._read().solver
+
+    @property
+    def solver_reason_(self) -> str:
+        """Why the directions were found by that solver."""
+        return reason_of(self._read(), self.solver, self.n_features_in_)
+
+    @property
+    def n_steps_(self) -> int:
+        """The number of products with S_w that an iterative solver took; 0 for the exact ones."""
+        return self._read().n_steps
+
+    @property
+    def sampling_error_(self) -> float:
+        """What the sample of rows costs: the part of the criterion lost by judging one half of it by the other half.
+
+        0 where no row was left out of the sample, and where none is needed. It compares samples of half the size, so
+        it overstates what the whole sample costs.
+        """
+        check_is_fitted(self)
+        statistics = self._statistics
+        if isinstance(statistics, ClassScatter) or not isinstance(statistics, ClassReservoir) or not statistics.full:
+            return 0.0
+        self._read()  # which forgets the error where parameters have changed
+        if self._halves_error is None:
+            self._halves_error = self._halves_differ(statistics)
+        return self._halves_error
+
+    @property
+    def choice_(self) -> Choice | None:
+        """How a parameter given as "auto" was chosen: the candidates and their curves; None where none was."""
+        return self._read().choice
+
+    @property
+    def head_(self) -> str:
+        """What predicts, a name that `head` takes."""
+        return self._read().head.name
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        return self._statistics.classes
+
+    @property
+    @one_at_a_time
+    def class_counts_(self) -> Float:
+        """The weight of each class, decayed where rows age."""
+        check_is_fitted(self)
+        return self._statistics.counts
+
+    @property
+    def priors_(self) -> Float:
+        """The shares of the classes in use: those given, or those observed."""
+        given = self._priors()
+        counts = self.class_counts_
+        return counts / counts.sum() if given is None else given
+
+    @property
+    @one_at_a_time
+    def class_means_(self) -> Float:
+        """The mean of each class, (n_classes, n_features); `mean_` for a class declared but not seen."""
+        check_is_fitted(self)
+        means = self._statistics.means
+        means[self._statistics.counts == 0] = self._statistics.mean
+        return means
+
+    @property
+    @one_at_a_time
+    def mean_(self) -> Float:
+        """The mean of all rows, each counted for each of its labels."""
+        check_is_fitted(self)
+        return self._statistics.mean
+
+    @property
+    @one_at_a_time
+    def n_samples_seen_(self) -> int:
+        """The number of rows of positive weight learnt."""
+        check_is_fitted(self)
+        return self._statistics.n_samples
+
+    def decision_function(self, X: Any) -> Float:
+        """Return the score of each class: the log-posterior up to a constant of the row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of the second less that of the first; for multi-label targets the log-odds of
+            each label.
+        """
+        rows = self._rows(X)
+        known = self._read()
+        scores = known.scores(rows)
+        if not known.head.multilabel and scores.shape[1] == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        return scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row, or the indicator matrix of its probable labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_labels)
+            Labels as they were given to `fit`.
+        """
+        rows = self._rows(X)
+        known = self._read()
+        return known.answers(rows)[1]
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of each class, or of each label on its own.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one, but for multi-label targets.
+        """
+        rows = self._rows(X)
+        known = self._read()
+        return known.probabilities(rows)
+
+    def _halves_differ(self, statistics: ClassReservoir) -> float:
+        halves, known = statistics.halves(), self._read()
+        found = [solve(known.criterion, half, len(known.components)).components for half in halves]
+        lost = []
+        for mine, other in ((0, 1), (1, 0)):
+            best = worth_of(known.criterion, found[mine], halves[mine])
+            lost.append((best - worth_of(known.criterion, found[other], halves[mine])) / abs(best))
+        return float(np.mean(lost))

@@ -1,0 +1,82 @@
+"""The rows of a fit, learnt in rounds where callbacks want to hear of them; without callbacks in one."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from kampong._core.callbacks import FitWatcher
+from kampong.build import RowsInHand
+from kampong.solvers import classes_seen
+from kampong.statistics.all_rows import ClassRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._core.compute import Float, Rows
+    from kampong.statistics.means import ClassMeans
+
+ROUNDS, FEWEST = 20, 256
+"""A fit with callbacks takes so many rounds, of no fewer rows than this."""
+
+
+def learn_in_rounds(
+    model: Any, X: Rows, y: Any, sample_weight: Float | None, weights: Float | None, learn: Callable[..., Any]
+) -> tuple[RowsInHand, Callable[[], None]]:
+    """Learn the rows of a fit; callbacks are called after each round, from the one on that has seen two classes.
+
+    Parameters
+    ----------
+    model : estimator
+        The estimator, with empty statistics.
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+    y : array of shape (n,) or indicator matrix
+        Their labels.
+    sample_weight : array of shape (n,) or None
+        The weights that the user gave.
+    weights : array of shape (n,) or None
+        What each row weighs when all have been learnt.
+    learn : callable
+        Learns some rows, labels and weights.
+
+    Returns
+    -------
+    rows : RowsInHand
+        The rows that were learnt, all of them unless a callback ended the fit.
+    finish : callable
+        To be called when the estimator has its results.
+    """
+    n = X.shape[0]
+    watched = bool(getattr(model, "_skl_callbacks", None)) and not isinstance(model._statistics, ClassRows)
+    count = max(1, min(ROUNDS, n // FEWEST)) if watched else 1
+    watcher = FitWatcher(model, X, y, _hand_over, name="rows", n_rounds=count)
+    edges = [n * place // count for place in range(count + 1)]
+    open_round, part = False, RowsInHand(X, y, sample_weight)
+    for start, stop in pairwise(edges):
+        if not open_round:
+            watcher.begin()
+        learn(*(part if count == 1 else _cut(part, start, stop)))
+        open_round = stop < n and classes_seen(model._statistics) < 2  # a model of one class answers nothing yet
+        if not open_round and watcher.end(lambda: model._statistics) and stop < n:
+            text = f"{type(model).__name__}.fit: a callback ended it after {stop} of {n} rows."
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+            return _cut(RowsInHand(X, y, weights), 0, stop), watcher.finish
+    return RowsInHand(X, y, weights), watcher.finish
+
+
+def _cut(rows: RowsInHand, start: int, stop: int) -> RowsInHand:
+    X, y, weights = rows
+    return RowsInHand(X[start:stop], y[start:stop], None if weights is None else weights[start:stop])
+
+
+def _hand_over(model: Any, statistics: ClassMeans) -> None:
+    """Give a copy of an estimator what has been learnt so far."""
+    # rows in hand come in one round, so that nothing changes them any more
+    model._statistics = statistics if isinstance(statistics, ClassRows) else copy.deepcopy(statistics)
+    model._said = True
+    model._forget_results()

@@ -1,0 +1,674 @@
+"""What all subspace estimators share: learn statistics, read the predictor that follows from them, merge, save."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import numbers
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._core.all_or_nothing import WholeParameters, whole
+from kampong._core.callbacks import CallbackSupport, with_callbacks
+from kampong._core.locks import both_locked, lock_of, one_at_a_time
+from kampong._core.memory import refuse_large_scatter
+from kampong.build import BEST, WEIGHED, Recipe, RowsInHand, make_predictor
+from kampong.criteria import CriterionWarning
+from kampong.data.labels import is_indicator
+from kampong.data.validation import (
+    LEAST_WEIGHT,
+    check_choice,
+    check_number,
+    check_points,
+    check_weights,
+    refuse_vanishing,
+    validate_batch,
+    validate_rows,
+)
+from kampong.estimators.notebook import Shown
+from kampong.estimators.prototypes import Prototyping
+from kampong.estimators.results import Reading
+from kampong.estimators.rounds import learn_in_rounds
+from kampong.estimators.unlearning import Unlearning
+from kampong.export.estimator import Exporting
+from kampong.files import Savable
+from kampong.heads import HEADS
+from kampong.predictor import Predictor
+from kampong.selection.leave_one_out import most_rows
+from kampong.solvers import SOLVERS, classes_seen, solver_for
+from kampong.statistics.all_rows import ClassRows, PastRows
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.kinds import statistics_from, statistics_state
+from kampong.statistics.means import ClassMeans
+from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
+from kampong.statistics.scatter import WIDEST, ClassScatter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.criteria import Criterion
+    from kampong.files import Contents
+
+
+LEARNT_WITH = {
+    "coef0",
+    "decay",
+    "degree",
+    "gamma",
+    "half_life",
+    "kernel",
+    "landmarks",
+    "memory_bytes",
+    "placement",
+    "random_state",
+    "reservoir_bytes",
+    "verbose",
+    "warm_start",
+}
+"""Parameters that say how rows are learnt; all others say what is read of them, and count from the next read on."""
+
+
+class DiscriminantSubspace(
+    Shown,
+    CallbackSupport,
+    Prototyping,
+    Unlearning,
+    Exporting,
+    Reading,
+    Savable,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassifierMixin,
+    WholeParameters,
+    BaseEstimator,
+):
+    """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
+
+    `fit` and `partial_fit` update `_statistics`. Everything read afterwards comes from one frozen `Predictor`, made
+    from the statistics when it is first needed.
+    """
+
+    n_components: Any
+    solver: Any
+    head: Any
+    decay: Any
+    half_life: Any
+    reservoir_bytes: Any
+    random_state: Any
+    priors: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _statistics: ClassMeans
+    _predictor: Predictor | None
+    _made_with: dict[str, str]
+    _halves_error: float | None
+    _said: bool
+    _space: ClassVar[str] = "features"
+    columns_can_move: ClassVar[bool] = True
+    """Whether the model can be made wider while it learns."""
+    _follows_drift: ClassVar[bool] = False
+
+    # What a subclass says.
+
+    def _kind(self) -> type[Criterion]:
+        """Return the criterion."""
+        raise NotImplementedError
+
+    def _value(self, statistics: ClassMeans | None) -> float | None:
+        """Return the criterion's parameter, None to have it chosen; before the first row `statistics` is None."""
+        raise NotImplementedError
+
+    def _spell(self, value: float) -> str:
+        """Return how a user writes a value of the criterion's parameter."""
+        return f"{self._kind().parameter}={value:g}"
+
+    # Learning.
+
+    @with_callbacks
+    @whole
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from all rows at once, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
+            Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
+            labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        X, y = validate_batch(self, X, y, reset=True)
+        self._start(X.shape[1], y)
+        rows, finish = self._learn_all(X, y, sample_weight)
+        if self._statistics.n_samples == 0:
+            raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
+        known = self._remember(self._make(rows))
+        self._say(known)
+        if isinstance(self._statistics, ClassRows):
+            means = self._statistics.without_rows()
+            needed = known.criterion.needs_within or self._wants_sample()
+            self._statistics = means if needed else means.plain()
+        finish()
+        return self
+
+    @whole
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of any size, one row included; nothing is solved until a result is read.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
+            Their labels. Classes may appear at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come, so that `classes_` and the columns of `predict_proba` are complete from the start.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
+            (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        reset = not hasattr(self, "_statistics")
+        X, y = validate_batch(self, X, y, reset=reset)
+        if reset:
+            self._start(X.shape[1], None)
+        elif isinstance(self._statistics, PastRows):
+            raise ValueError(f"{type(self).__name__}.partial_fit: {PastRows.REFUSAL}")
+        self._learn(X, y, sample_weight, classes)
+        return self
+
+    def merge(self, other: Self) -> Self:
+        """Return a new estimator that has learnt from both streams; neither operand changes.
+
+        Parameters
+        ----------
+        other : object
+            An estimator of the same class, parameters and width.
+
+        Returns
+        -------
+        object
+            The merged estimator, equal to one that was fitted on the rows of both.
+        """
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
+        for model in (self, other):
+            check_is_fitted(model)
+        mine, theirs = _parameters(self), _parameters(other)
+        differing = [
+            f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if not _equal(mine[key], theirs[key])
+        ]
+        if differing:
+            raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
+        if other.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"{name}.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
+                "Both must see rows of the same width."
+            )
+        names = [getattr(model, "feature_names_in_", None) for model in (self, other)]
+        if not _same_names(*names):
+            raise ValueError(f"{name}.merge: the feature names differ, so the columns would be mixed up.")
+        result: Self = clone(self)
+        result.n_features_in_ = self.n_features_in_
+        if names[0] is not None:
+            result.feature_names_in_ = names[0]
+        try:
+            with both_locked(self, other):
+                result._statistics = self._statistics.merge(other._statistics)
+        except ValueError as error:
+            raise ValueError(f"{name}.merge: {error}") from None
+        result._said = False
+        result._forget_results()
+        return result
+
+    # Reading; the rest is in `reading`. scikit-learn's set_output wraps what is defined here.
+
+    def transform(self, X: Any) -> Float:
+        """Project rows: (X − mean_) @ components_.T, a sparse product for sparse rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Their coordinates, float32 for float32 rows.
+        """
+        rows = self._rows(X)
+        return self._read().points(rows)
+
+    def inverse_transform(self, X: Any) -> Float:
+        """Return the points of the original space that the coordinates stand for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            The nearest points to the original rows within the subspace through the mean, in the least-squares sense.
+        """
+        known = self._read()
+        X = check_points(X)
+        p = len(known.components)
+        if X.shape[1] != p:
+            raise ValueError(f"{type(self).__name__}.inverse_transform: X has {X.shape[1]} columns, expected {p}.")
+        basis = known.components if known.criterion.orthonormal else np.linalg.pinv(known.components).T
+        result: Float = X @ basis.astype(X.dtype) + known.mean.astype(X.dtype)
+        return result
+
+    @one_at_a_time
+    def freeze(self, keep: Predictor | None = None) -> Predictor | None:
+        """Return all that predicts in the present state, frozen: later rows do not change it.
+
+        Parameters
+        ----------
+        keep : Predictor, optional
+            An earlier predictor of this model. Then nothing is chosen: the directions are solved again with its ridge
+            (or ε, a; past the width of a scatter the ridge keeps its ratio to tr S_w over the weight of the rows), and
+            its kind of head is built again from the present statistics, with the weights, shrinkage, penalty and
+            calibration that were chosen for it. A logistic head keeps its weights and takes a few steps.
+            That costs a solve, no trial. The result follows from the statistics and `keep` alone, whatever was read
+            before, and the model itself does not remember it.
+
+        Returns
+        -------
+        Predictor or None
+            None while fewer than two classes have been seen. It says nothing by itself; its `remark` says what a user
+            should know.
+        """
+        check_is_fitted(self)
+        if classes_seen(self._statistics) < 2:
+            return None
+        if keep is not None:
+            if keep.components.shape[1] != self._statistics.n_features or keep.criterion.name != self._kind().name:
+                raise ValueError(
+                    f"{type(self).__name__}.freeze: keep is a predictor of {keep.components.shape[1]} {self._space} "
+                    f"and the {keep.criterion.name} criterion, this model has {self._statistics.n_features} and the "
+                    f"{self._kind().name} criterion. Give one that this model has made."
+                )
+            return self._make(None, keep)
+        return self._solved()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_statistics") and self._statistics.n_samples > 0
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # How.
+
+    def _start(self, n_features: int, y: Any) -> None:
+        """Check the parameters and lay out empty statistics; `y` holds all labels in `fit`, None in a stream."""
+        self._check_parameters()
+        wanted = self._wanted()
+        if wanted is not None and wanted > n_features:
+            raise ValueError(
+                f"{type(self).__name__}: n_components={wanted}, but X has {n_features} features. Ask for at most "
+                f"{n_features}."
+            )
+        kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
+        budget = int(min(self.reservoir_bytes, 2**62))
+        if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
+            kind = SampledScatter
+        if kind is ClassScatter and isinstance(self.half_life, str):
+            kind = SampledScatter
+        if kind is SampledScatter:
+            budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
+            if isinstance(self.half_life, str):
+                kind = DriftingScatter
+        if issubclass(kind, ClassScatter):
+            # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
+            refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
+        if issubclass(kind, ClassReservoir):
+            self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
+        else:
+            self._statistics = kind(n_features)
+        self._said = False
+        self._forget_results()
+
+    def _keep_all(self) -> None:
+        """Forget nothing from now on, where several half-lives are kept."""
+        if isinstance(self._statistics, DriftingScatter):
+            self._statistics.ladder = None
+            self._forget_results()
+
+    def _expect_width(self, n_features: int) -> None:
+        """Say before the first rows how wide they may become, which decides what is remembered of them."""
+        self._widest = n_features
+
+    @one_at_a_time
+    def _move_columns(self, places: Integer, n_features: int) -> None:
+        """Move columns to other places of a new width, as if all rows so far had come with them there."""
+        moved = copy.copy(self._statistics)  # the arrays are laid out anew, so that these statistics stay as they are
+        self._statistics, self.n_features_in_ = moved.move_columns(places, n_features), n_features
+        self._forget_results()
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
+        check_priors(name, self.priors)
+        check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
+        if self.half_life is not None:
+            step = "Give the number of rows after which a row counts half, or None."
+            if not (self._follows_drift and isinstance(self.half_life, str) and self.half_life == "auto"):
+                check_number(name, "half_life", self.half_life, low=1e-9, high=np.inf, next_step=step)
+            if self.decay != 1.0:
+                raise ValueError(
+                    f"{name}: decay={self.decay!r} and half_life={self.half_life!r} say the same thing in two ways. "
+                    "Set only one of them."
+                )
+        step = "Give bytes, for instance 64 * 2**20."
+        check_number(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=np.inf, next_step=step)
+
+    def _check_all(self) -> None:
+        """Refuse parameters that nothing could be read with; they may have changed since the first rows."""
+        self._check_parameters()
+        self._wanted()
+        self._value(None)
+
+    def _statistics_kind(self, n_features: int, y: Any) -> type[ClassMeans]:
+        """Return the least that must be remembered for what the parameters ask for."""
+        value, in_hand = self._value(None), y is not None
+        criterion = self._kind().of(1.0 if value is None else value)
+        kind = solver_for(criterion, n_features, self.solver, in_hand=in_hand).STATISTICS
+        if kind is not ClassMeans:
+            return kind
+        wanted, narrow = self._wanted(), n_features <= WIDEST
+        if self._wants_sample():
+            return ClassScatter if narrow else ClassRows if in_hand else ClassReservoir
+        if in_hand and wanted is not None and wanted >= _count_classes(y):
+            # the criterion is indifferent to so many directions: those of S_t are taken, which needs S_w
+            return ClassScatter if narrow else ClassRows
+        if self.head in HEADS and HEADS[self.head].needs_covariance and (narrow or not in_hand):
+            return ClassScatter if narrow else ClassReservoir
+        return kind
+
+    def _wants_sample(self) -> bool:
+        """Tell whether the head is chosen, or trained, with a sample of rows."""
+        return bool(self.head in WEIGHED or (self.head in HEADS and HEADS[self.head].needs_sample))
+
+    def _wanted(self) -> int | None:
+        """Return the number of directions asked for, None for as many as raise the criterion."""
+        value = self.n_components
+        if value is None or (isinstance(value, str) and value == "auto"):
+            return None
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise ValueError(
+                f"{type(self).__name__}: n_components must be a whole number ≥ 1, 'auto' or None, got {value!r}."
+            )
+        return int(value)
+
+    def _recipe(self) -> Recipe:
+        """Return what is asked for, in the present state of the statistics."""
+        return Recipe(
+            criterion=self._kind(),
+            value=self._value(self._statistics),
+            n_components=self._wanted(),
+            solver=self.solver,
+            head=self.head,
+            head_ridge=None,
+            spell=self._spell,
+            space=self._space,
+            priors=self._priors(),
+        )
+
+    def _priors(self) -> Float | None:
+        """Return the shares that are given for the classes, None for those observed."""
+        check_is_fitted(self)
+        given = check_priors(type(self).__name__, self.priors)
+        if not isinstance(given, str):
+            if len(given) != len(self.classes_):
+                raise ValueError(
+                    f"{type(self).__name__}: priors has {len(given)} shares, and there are {len(self.classes_)} "
+                    f"classes: {_few(self.classes_)}. Give one share for each, in this order; in a stream, name all "
+                    "classes with `classes` in the first partial_fit."
+                )
+            return given
+        if given == "observed":
+            return None
+        seen = (self._statistics.counts > 0).astype(np.float64)
+        return np.asarray(seen / seen.sum())
+
+    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+        """Return the predictor of the present state."""
+        return self._made(self._recipe(), rows, keep)
+
+    def _made(self, recipe: Recipe, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
+        """Return the predictor of the present state by a recipe."""
+        seen = classes_seen(self._statistics)
+        if seen < 2:
+            raise NotFittedError(
+                f"{type(self).__name__}: directions that tell classes apart need rows of at least 2 classes; so "
+                f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
+                "another class."
+            )
+        if isinstance(self._statistics, PastRows) and rows is None:
+            raise ValueError(
+                f"{type(self).__name__}: this model was fitted with the rows at hand, which are gone, so other "
+                "parameters cannot be tried on them. Fit again with the parameters that you want."
+            )
+        if self._statistics.within_trace < 1e-290:
+            refuse_vanishing(type(self).__name__, float(np.abs(self._statistics.means).max()))
+        try:
+            return make_predictor(recipe, self._statistics, rows, keep)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+
+    def _read(self) -> Predictor:
+        """Return the predictor of the present state, made at most once; say once what is to be said of it."""
+        check_is_fitted(self)
+        with lock_of(self):  # what another thread learns meanwhile would leave an old predictor behind
+            known = self._solved()
+        self._say(known)
+        return known
+
+    def _say(self, predictor: Predictor) -> None:
+        """Warn, once a model, where the directions are not what was hoped for."""
+        if predictor.remark and not self._said:
+            self._said = True
+            warnings.warn(f"{type(self).__name__}: {predictor.remark}", CriterionWarning, stacklevel=4)
+
+    def _forget_results(self) -> None:
+        """Forget what followed from an earlier state of the statistics."""
+        self._predictor = self._halves_error = None
+
+    def _remember(self, predictor: Predictor) -> Predictor:
+        """Keep the predictor of the present state and parameters."""
+        self._predictor, self._halves_error, self._made_with = predictor, None, self._read_with()
+        return predictor
+
+    def _known(self) -> Predictor | None:
+        """Return the predictor of the present state, None where rows or parameters have changed since one was made."""
+        if self._predictor is not None and self._made_with != self._read_with():
+            self._forget_results()
+        return self._predictor
+
+    def _solved(self) -> Predictor:
+        """Return the predictor of the present state, made where it is not known."""
+        known = self._known()
+        if known is None:
+            self._check_all()
+            known = self._remember(self._make(None))
+        return known
+
+    def _read_with(self) -> dict[str, str]:
+        """Return the parameters that a predictor follows from, as text; others count when rows are learnt."""
+        kind: Any = type(self)
+        values = {name: getattr(self, name) for name in _names(kind) if name not in LEARNT_WITH}
+        return {key: repr(value.tolist() if isinstance(value, np.ndarray) else value) for key, value in values.items()}
+
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
+        """Learn the rows of `fit`; return those in hand, and what to call when there are results."""
+        own, aged = None, None
+        if sample_weight is not None or self._decay() != 1.0:
+            own = check_weights(sample_weight, X.shape[0])
+            aged, _ = _age(own, self._decay())
+        return learn_in_rounds(self, X, y, own, aged, self._learn)
+
+    def _decay(self) -> float:
+        """Return what one row leaves of the weight of earlier ones."""
+        ages = self.half_life is not None and not isinstance(self.half_life, str)
+        return float(0.5 ** (1.0 / float(self.half_life))) if ages else float(self.decay)
+
+    @one_at_a_time
+    def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
+        """Update the statistics."""
+        decay = self._decay()
+        weights, factor = None, 1.0
+        if sample_weight is not None or decay != 1.0:
+            weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
+        self._statistics.update(X, y, weights, decay=factor, classes=classes)
+        self._forget_results()
+
+    def _before_save(self) -> None:
+        """Solve before the model is saved, so that a loaded one answers at once."""
+        if self.__sklearn_is_fitted__():
+            try:
+                self.freeze()
+            except ValueError:  # what cannot be solved says so when it is read
+                return
+
+    @one_at_a_time
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds: the statistics, and the predictor of their present state if there is one."""
+        if not hasattr(self, "_statistics"):
+            return None
+        self._check_all()  # a file with other parameters could not be read
+        state = {"statistics": statistics_state(self._statistics)}
+        known = self._known()
+        return state if known is None else {**state, "predictor": known.to_state()}
+
+    def _from_state(self, contents: Contents) -> None:
+        self._statistics = statistics_from(contents.part("statistics"), self.n_features_in_)
+        self._said = False
+        self._read_back(contents)
+
+    def _read_back(self, contents: Contents) -> None:
+        """Check the parameters and take back the predictor, where a checkpoint holds one that fits the statistics."""
+        self._forget_results()
+        self._check_parameters()
+        wanted, width = self._wanted(), self._statistics.n_features
+        contents.require(self.solver in ("auto", *SOLVERS), f"solver is {self.solver!r:.100}")
+        contents.require(wanted is None or wanted <= width, f"n_components is {wanted} for {width} columns")
+        if "predictor" in contents:
+            predictor = self._predictor_from(contents.part("predictor"))
+            if not np.array_equal(predictor.classes, self._statistics.classes):
+                contents.refuse("the predictor and the statistics know different classes")
+            contents.require(classes_seen(self._statistics) > 1, "there is a predictor of fewer than two classes")
+            self._remember(predictor)
+
+    def _predictor_from(self, contents: Contents) -> Predictor:
+        """Return a predictor of this model that was written to a checkpoint."""
+        return Predictor.from_state(contents, self.n_features_in_)
+
+    def _rows(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        return validate_rows(self, X)
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the parameters of a class; scikit-learn looks them up anew each time."""
+    return tuple(kind._get_param_names())
+
+
+def check_priors(name: str, priors: Any) -> Float | str:
+    """Return "observed", "uniform", or shares that sum to one, as an array."""
+    if isinstance(priors, str):
+        return check_choice(name, "priors", priors, ("observed", "uniform"))
+    if priors is None:
+        return "observed"
+    try:
+        shares: Float = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):
+        shares = np.full(1, np.nan)
+    if shares.ndim != 1 or not len(shares) or not np.isfinite(shares).all() or shares.min() < 0:
+        raise ValueError(
+            f"{name}: priors must be 'observed', 'uniform' or a list of numbers ≥ 0, one for each class, got "
+            f"{priors!r:.100}."
+        )
+    if abs(shares.sum() - 1.0) > 1e-6:
+        raise ValueError(
+            f"{name}: priors sum to {shares.sum():g}. Give shares that sum to 1: divide them by their sum."
+        )
+    return np.asarray(shares / shares.sum())
+
+
+def _few(classes: np.ndarray) -> str:
+    """Return the names of some classes."""
+    names = ", ".join(repr(label) for label in classes[:5].tolist())
+    return names if len(classes) <= 5 else f"{names}, …"
+
+
+def _equal(mine: Any, theirs: Any) -> bool:
+    """Tell whether two values of a parameter are the same; lists of numbers may be arrays."""
+    if isinstance(mine, str) or isinstance(theirs, str) or mine is None or theirs is None:
+        return bool(type(mine) is type(theirs) and mine == theirs)
+    return bool(np.array_equal(mine, theirs))
+
+
+def _count_classes(y: Any) -> int:
+    """Return how many classes there are at the most."""
+    return int(y.shape[1]) if is_indicator(y) else len(np.unique(y))
+
+
+def _age(weights: Float, decay: float) -> tuple[Float, float]:
+    """Return what each row of a batch weighs at its end, and what the batch leaves of the weight of earlier rows.
+
+    Each row ages what came before by one step, whatever its weight; one of weight 0 is absent.
+    """
+    if decay == 1.0:
+        return weights, 1.0
+    number = np.cumsum(weights > 0)
+    last = int(number[-1]) if len(number) else 0
+    aged = weights * decay ** (last - number)
+    aged[aged < LEAST_WEIGHT] = 0.0
+    return aged, float(decay**last)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Return what must agree for a merge; the seeds of two samples should rather differ."""
+    apart = ("random_state", "warm_start", "verbose")
+    return {name: value for name, value in model.get_params().items() if name not in apart}
+
+
+def _same_names(mine: Any, theirs: Any) -> bool:
+    if mine is None or theirs is None:
+        return mine is theirs
+    return bool(np.array_equal(mine, theirs))

@@ -1,0 +1,1 @@
+"""Fitted models as pipelines of scikit-learn's own classes: what `to_sklearn` returns."""

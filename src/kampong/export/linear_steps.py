@@ -1,0 +1,303 @@
+"""A predictor as a pipeline of scikit-learn's own classes, which answers the same where kampong is not installed.
+
+    rows → directions → features of the head → scores → calibration → LogisticRegression
+
+Every head is linear in features that scikit-learn, numpy and scipy can compute: `Features` says which, and with which
+weights. The calibration b·L + c·√(−L) of L = log softmax(scores) is linear in (L, √−L). So the last step is always a
+logistic regression, or a quadratic discriminant where nothing is calibrated.
+"""
+
+from __future__ import annotations
+
+from functools import partial, singledispatch
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import special
+from scipy.sparse import csr_array
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, Normalizer, StandardScaler
+
+from kampong.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
+from kampong.heads.hinge import SHIFT, STEEP
+from kampong.heads.linear import regression_map
+from kampong.heads.mixture import MEMBERS, TRAINED
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float
+    from kampong.predictor import Predictor
+
+    Steps = list[tuple[str, Any]]
+
+FAR = 300.0
+"""Above this size of mean·directionᵀ, taking the mean off after the projection would cost more than three digits."""
+
+CERTAIN = 1e4
+"""Log-odds that are as good as infinite: their probability is 0 or 1 to the last bit."""
+
+LOW = -30.0
+"""Below this log(log(1 + eˣ)) is x."""
+
+
+class Features(NamedTuple):
+    """The scores of a head as features(points)·weightsᵀ + offsets."""
+
+    steps: Steps
+    weights: Float
+    offsets: Float
+
+
+def linear_steps(mean: Float, directions: Float, sparse: bool | None) -> Steps:
+    """Return steps for (X − mean)·directionsᵀ.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+        What is taken off.
+    directions : array of shape (p, d)
+        The directions.
+    sparse : bool or None
+        True: sparse rows stay sparse. False: no sparse rows are taken. None: sparse rows are taken, and made dense
+        where the mean is far.
+
+    Returns
+    -------
+    list of pairs
+        Names and fitted transformers.
+    """
+    if sparse or (sparse is None and (np.abs(directions) @ np.abs(mean)).max(initial=0.0) <= FAR):
+        return [("directions", _projection(mean, directions))]
+    return [*centre_steps(mean, sparse), ("directions", _projection(np.zeros(len(mean)), directions))]
+
+
+def centre_steps(mean: Float, sparse: bool | None) -> Steps:
+    """Return steps for X − mean, for dense rows where `sparse` is False, else for both kinds."""
+    centre = ("centre", shifted(mean))
+    return [centre] if sparse is False else [*_dense(len(mean)), centre]
+
+
+def head_steps(known: Predictor) -> Steps:
+    """Return the steps from the coordinates that a head looks at to classes and probabilities."""
+    head, classes = known.head, known.classes
+    if head.multilabel:
+        return [("head", _one_by_one(features_of(head)))]
+    seen = _seen(head)
+    if (head.sharpness, head.tail) == (0.0, 0.0):
+        raise TypeError(
+            "its calibration gives each class the same probability in every row, so that no classifier could predict "
+            "from it. Fit with head='gaussian' and a given ridge or epsilon, which calibrates nothing."
+        )
+    plain = (head.sharpness, head.tail) == (1.0, 0.0) and known.shift is None and seen.all()
+    if isinstance(head, Quadratic) and plain:
+        return [("head", _quadratic(head, seen, classes))]
+    steps, weights, offsets = features_of(head)
+    shift = np.zeros(len(classes)) if known.shift is None else known.shift
+    if not head.tail:
+        weights = np.where(seen[:, None], head.sharpness * weights, 0.0)
+        offsets = np.where(seen, head.sharpness * np.where(seen, offsets, 0.0) + shift, -np.inf)
+        return [*steps, ("head", _logistic(weights, offsets, classes))]
+    count = int(seen.sum())
+    bend = np.zeros((len(classes), 2 * count))
+    bend[seen] = np.hstack([head.sharpness * np.eye(count), head.tail * np.eye(count)])
+    root = Pipeline([("negative", FunctionTransformer(np.negative)), ("sqrt", FunctionTransformer(np.sqrt))])
+    return [
+        *steps,
+        ("scores", product(weights[seen])),
+        ("offsets", shifted(-offsets[seen])),
+        ("log_softmax", FunctionTransformer(special.log_softmax, kw_args={"axis": 1})),
+        ("tail", FeatureUnion([("log", "passthrough"), ("root", root)])),
+        ("head", _logistic(bend, np.where(seen, shift, -np.inf), classes)),
+    ]
+
+
+@singledispatch
+def features_of(head: Head) -> Features:
+    """Return a head as weights of features that scikit-learn can compute."""
+    raise TypeError(
+        f"head={head.name!r} has no translation into scikit-learn. Use one of 'gaussian', 'nearest_mean', 'cosine', "
+        "'regression', 'quadratic', 'logistic', 'hinge' or 'mixture', or save the model and load it with kampong."
+    )
+
+
+@features_of.register
+def _(head: LinearHead) -> Features:
+    return Features([], head.weights, head.offsets)
+
+
+@features_of.register
+def _(head: Cosine) -> Features:
+    lengths = np.linalg.norm(head.centres, axis=1)
+    units = head.centres / np.where(lengths > 0, lengths, 1.0)[:, None]
+    steps = [("whiten", product(head.whitener.T)), ("unit_length", Normalizer())]
+    return Features(steps, units, np.where(head.priors > 0, 0.0, -np.inf))
+
+
+@features_of.register
+def _(head: Regression) -> Features:
+    return _regression(head)
+
+
+@features_of.register
+def _(head: Hinge) -> Features:
+    seen = np.isfinite(head.offsets)
+    steps = [
+        ("margins", product(STEEP * head.weights)),
+        ("offsets", shifted(-STEEP * np.where(seen, head.offsets, 0.0) - SHIFT)),
+    ]
+    return _softplus(steps, len(seen), np.where(seen, 0.0, -np.inf))
+
+
+@features_of.register
+def _(head: Quadratic) -> Features:
+    seen = _seen(head)
+    classes = np.arange(len(seen))
+    stacked: Any = StackingClassifier(
+        [("quadratic", _quadratic(head, seen, classes))], cv="prefit", stack_method="decision_function"
+    )
+    stacked.estimators_, stacked.stack_method_ = [stacked.estimators[0][1]], ["decision_function"]
+    stacked.classes_ = classes[seen]
+    weights = np.zeros((len(seen), int(seen.sum())))
+    weights[seen] = np.eye(int(seen.sum()))
+    if weights.shape[1] == 2:  # of two classes scikit-learn gives the difference alone
+        weights = weights[:, 1:]
+    return Features([("classes", stacked)], weights, np.where(seen, 0.0, -np.inf))
+
+
+@features_of.register
+def _(head: Mixture) -> Features:
+    p, b, priors = len(head.whitener), head.weights, head.priors
+    whiten = ("whiten", product(head.whitener.T))
+    members: Steps = [("linear", Pipeline([whiten]))]
+    linear, offsets = head.linear()
+    weights = [linear]
+    cosine = features_of(Cosine(False, head.whitener, head.centres, priors))
+    for name, weight, (steps, own, more) in (
+        ("cosine", b[1], cosine),
+        ("regression", b[2], _regression(head)),
+    ):
+        if weight:
+            members.append((name, Pipeline(steps)))
+            weights.append(weight * own)
+            offsets = offsets + weight * np.where(priors > 0, more, 0.0)
+    if p < head.n_seen:  # only members that are trained look at the hidden directions
+        first = ("first", product(np.eye(p, head.n_seen)))
+        members = [(name, Pipeline([first, *member.steps])) for name, member in members]
+    if isinstance(head.trained, Hinge):
+        steps, own, _ = features_of(head.trained)
+        members.append(("machines", Pipeline(steps)))
+        weights.append(b[TRAINED] * own)
+    if head.quadratic is not None and b[MEMBERS]:
+        steps, own, _ = features_of(head.quadratic)
+        members.append(("quadratic", steps[0][1]))
+        weights.append(b[MEMBERS] * own)
+    return Features([("members", FeatureUnion(members))], np.hstack(weights), np.where(priors > 0, offsets, -np.inf))
+
+
+def _regression(head: Regression | Mixture) -> Features:
+    """Return log(log(1 + exp f)) of the regression f."""
+    steps = [
+        ("whiten", product(head.whitener.T)),
+        ("regression", product(regression_map(head.centres, head.priors).T / head.noise)),
+        ("priors", shifted(-head.priors / head.noise)),
+    ]
+    return _softplus(steps, len(head.priors), np.where(head.priors > 0, 0.0, -np.inf))
+
+
+def _softplus(steps: Steps, K: int, offsets: Float) -> Features:
+    """Return log(log(1 + exp f)) as a part above LOW and one below, where it is f itself; steps lead to f."""
+    above = [
+        ("above", FunctionTransformer(partial(np.maximum, LOW))),
+        ("softplus", FunctionTransformer(partial(np.logaddexp, 0.0))),
+        ("log", FunctionTransformer(np.log)),
+    ]
+    below = [("below", FunctionTransformer(partial(np.minimum, LOW))), ("shift", shifted(np.full(K, LOW)))]
+    both = FeatureUnion([("above", Pipeline(above)), ("below", Pipeline(below))])
+    return Features([*steps, ("log_softplus", both)], np.hstack([np.eye(K), np.eye(K)]), offsets)
+
+
+def _seen(head: Head) -> np.ndarray:
+    """Tell for each class whether it can be predicted."""
+    if isinstance(head, LinearHead | Quadratic | Hinge):
+        return np.isfinite(head.offsets)
+    return np.isfinite(features_of(head).offsets)
+
+
+def _logistic(weights: Float, offsets: Float, classes: np.ndarray) -> LogisticRegression:
+    """Return softmax(points·weightsᵀ + offsets) as a fitted classifier."""
+    result: Any = LogisticRegression()
+    if len(classes) == 2:
+        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    result.coef_, result.intercept_ = weights, offsets
+    result.classes_, result.n_features_in_ = classes, weights.shape[1]
+    result.n_iter_ = np.zeros(1, dtype=np.int32)
+    fitted: LogisticRegression = result
+    return fitted
+
+
+def _one_by_one(features: Features) -> OneVsRestClassifier:
+    """Return one logistic regression a label; `features` are the points themselves."""
+    result: Any = OneVsRestClassifier(LogisticRegression())
+    K, p = features.weights.shape
+    offsets = np.clip(features.offsets, -CERTAIN, CERTAIN)
+    zero, yes = np.zeros(p), np.array([0, 1])
+    result.estimators_ = [
+        _logistic(np.stack([zero, row]), np.array([0.0, offset]), yes)
+        for row, offset in zip(features.weights, offsets, strict=True)
+    ]
+    result.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(np.eye(K, dtype=np.int64))
+    # scikit-learn's binarizer gives back the kind of matrix that it was fitted on
+    result.classes_, result.n_features_in_ = result.label_binarizer_.classes_, p
+    fitted: OneVsRestClassifier = result
+    return fitted
+
+
+def _quadratic(head: Quadratic, seen: np.ndarray, classes: np.ndarray) -> QuadraticDiscriminantAnalysis:
+    """Return the head on the classes that were seen; equal priors, and the offsets in the determinants."""
+    result: Any = QuadraticDiscriminantAnalysis()
+    count, p = int(seen.sum()), head.roots.shape[1]
+    scales = np.exp(-2.0 / p * (head.offsets[seen] + np.log(count)))
+    result.means_, result.classes_ = head.centres[seen], classes[seen]
+    result.rotations_ = [root * np.sqrt(scale) for root, scale in zip(head.roots[seen], scales, strict=True)]
+    result.scalings_ = [np.full(p, scale) for scale in scales]
+    result.priors_, result.n_features_in_ = np.full(count, 1.0 / count), p
+    fitted: QuadraticDiscriminantAnalysis = result
+    return fitted
+
+
+def product(matrix: Float) -> TruncatedSVD:
+    """Return x ↦ x·matrixᵀ as a fitted transformer, for dense and sparse rows."""
+    result: Any = TruncatedSVD(n_components=len(matrix))
+    result.components_, result.n_features_in_ = np.ascontiguousarray(matrix), matrix.shape[1]
+    fitted: TruncatedSVD = result
+    return fitted
+
+
+def _dense(n_features: int) -> Steps:
+    """Return what makes any rows sparse, and sparse rows dense: a function that takes both kinds does not exist."""
+    first: Any = FunctionTransformer(csr_array, validate=True, accept_sparse=True)
+    first.n_features_in_ = n_features
+    return [("sparse", first), ("dense", FunctionTransformer(methodcaller("toarray"), accept_sparse=True))]
+
+
+def shifted(mean: Float) -> StandardScaler:
+    """Return x ↦ x − mean as a fitted transformer."""
+    result: Any = StandardScaler(with_std=False)
+    result.mean_, result.scale_, result.var_ = np.asarray(mean), None, None
+    result.n_features_in_, result.n_samples_seen_ = len(mean), 1
+    fitted: StandardScaler = result
+    return fitted
+
+
+def _projection(mean: Float, directions: Float) -> PCA:
+    result: Any = PCA(n_components=len(directions))
+    result.mean_, result.components_ = mean, directions
+    result.explained_variance_ = np.ones(len(directions))  # scikit-learn 1.6 looks at its type
+    result.n_components_, result.n_features_in_ = len(directions), len(mean)
+    fitted: PCA = result
+    return fitted

@@ -1,0 +1,235 @@
+"""Predictor: everything a fitted subspace answers with, frozen.
+
+A stream predicts with one that may be older than its statistics, a file holds it beside them, so that a loaded model
+answers at once and a resumed stream predicts the same bits. `making` makes it from statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy import special
+
+from kampong._core.compute import project
+from kampong.criteria import CRITERIA, Criterion
+from kampong.data.labels import labels_from, labels_state
+from kampong.data.validation import refuse_overflow
+from kampong.heads import Head, LinearHead
+from kampong.heads.calibration import calibrated
+from kampong.selection.choose import Choice
+from kampong.solvers import SOLVERS
+from kampong.statistics.scatter import WIDEST
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Rows
+    from kampong.files.contents import Contents
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Directions and head of one state of the statistics, frozen.
+
+    Attributes
+    ----------
+    classes : array of shape (K,)
+        The labels, sorted.
+    mean : array of shape (d,)
+        The mean of all rows, which is taken off before the projection.
+    components : array of shape (p, d)
+        The directions, best first; zeros past those that the classes so far allow.
+    eigenvalues : array of shape (p,)
+        What each direction adds to the criterion.
+    centres : array of shape (K, p)
+        The class means in the subspace.
+    head : Head
+        What predicts there.
+    criterion : Criterion
+        What the directions maximise, with the parameter in use.
+    choice : Choice or None
+        How that parameter was chosen.
+    n_rows : int
+        Rows learnt when it was made.
+    solver : str
+        Who found the directions.
+    n_steps : int
+        Products with S_w taken by an iterative solver.
+    total : float
+        The sum of all positive eigenvalues.
+    hidden : array of shape (q, d)
+        Further directions that only the head looks at; often none.
+    remark : str
+        What a user should know of the directions, "" where they are what was asked for.
+    shift : array of shape (K,) or None
+        The logarithm of the given share of each class over the observed one, where shares were given; −∞ for a class
+        that must not be predicted.
+    """
+
+    classes: np.ndarray
+    mean: Float
+    components: Float
+    eigenvalues: Float
+    centres: Float
+    head: Head
+    criterion: Criterion
+    choice: Choice | None
+    n_rows: int
+    solver: str
+    n_steps: int
+    total: float
+    hidden: Float
+    remark: str
+    shift: Float | None
+
+    def in_units(self, units: Float) -> Self:
+        """Return the predictor of rows divided by `units`, which says the same of them."""
+        components, hidden = self.components * units, self.hidden * units
+        return replace(self, mean=self.mean / units, components=components, hidden=hidden)
+
+    def points(self, X: Rows) -> Float:
+        """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
+        return project(X, self.components, self.mean, centre=self._centre)
+
+    @cached_property
+    def _centre(self) -> Float:
+        """The coordinates of the mean."""
+        return np.asarray(self.mean @ self.components.T)
+
+    def seen_points(self, X: Rows) -> Float:
+        """Return the coordinates that the head looks at: the points, and those along the hidden directions."""
+        points = self.points(X)
+        return np.hstack([points, project(X, self.hidden, self.mean)]) if len(self.hidden) else points
+
+    def scores(self, X: Rows) -> Float:
+        """Return one score a class for each row."""
+        return self._scores(self.seen_points(X))
+
+    def probabilities(self, X: Rows) -> Float:
+        """Return the probability of each class, or of each label on its own."""
+        seen = self.seen_points(X)
+        chances: Float = (
+            self.head.probabilities(seen) if self.shift is None else special.softmax(self._logs(seen), axis=1)
+        )
+        return refuse_overflow("probabilities", chances)
+
+    def linear(self) -> tuple[Float, Float] | None:
+        """Return weights, (K, d), and offsets, (K,), of the scores of a row; None where they are not linear."""
+        if not isinstance(self.head, LinearHead) or (self.shift is not None and self.head.tail):
+            return None
+        weights = self.head.weights @ np.concatenate([self.components, self.hidden])
+        offsets = self.head.offsets - weights @ self.mean
+        return weights, offsets if self.shift is None else offsets + self.shift / self.head.sharpness
+
+    def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
+        """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `plain.linear_steps`."""
+        from kampong.export.linear_steps import linear_steps
+
+        return linear_steps(self.mean, np.concatenate([self.components, self.hidden]), sparse)
+
+    def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
+        """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
+        seen = self.seen_points(X)
+        return seen[:, : len(self.components)], self._labels(seen)
+
+    def widened(self, n_features: int) -> Self:
+        """Return the same predictor for wider rows; the further columns count for nothing."""
+        extra = n_features - len(self.mean)
+        components, hidden = (np.pad(rows, ((0, 0), (0, extra))) for rows in (self.components, self.hidden))
+        return replace(self, mean=np.pad(self.mean, (0, extra)), components=components, hidden=hidden)
+
+    def _labels(self, points: Float) -> np.ndarray:
+        scores = self._scores(points)
+        if self.head.multilabel:
+            return (scores > 0).astype(np.int64)
+        labels: np.ndarray = self.classes[np.argmax(scores, axis=1)]
+        return labels
+
+    def _scores(self, points: Float) -> Float:
+        if self.shift is not None and (self.head.tail or not self.head.sharpness):
+            return refuse_overflow("scores", self._logs(points))
+        scores = self.head.scores(points)
+        return refuse_overflow("scores", scores if self.shift is None else scores + self.shift / self.head.sharpness)
+
+    def _logs(self, points: Float) -> Float:
+        """Return log-probabilities up to a constant of the row, moved to the shares that were given."""
+        assert self.shift is not None
+        return calibrated(self.head.scores(points), self.head.sharpness, self.head.tail) + self.shift
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""
+        arrays = ("mean", "components", "hidden", "eigenvalues", "centres")
+        plain = (*arrays, "n_rows", "solver", "n_steps", "total", "remark")
+        state = {name: getattr(self, name) for name in plain}
+        state |= {"classes": labels_state(self.classes), "head": self.head.to_state()}
+        state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
+        if self.shift is not None:
+            state["shift"] = self.shift
+        return state if self.choice is None else {**state, "choice": self.choice.to_state()}
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the predictor that `to_state` wrote, each value checked against the others.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        n_features : int
+            The width of the rows.
+
+        Returns
+        -------
+        Predictor
+            It answers with the same bits.
+        """
+        values = cls._read(contents, n_features)
+        contents.finish()
+        return cls(**values)
+
+    @classmethod
+    def _read(cls, contents: Contents, n_features: int) -> dict[str, Any]:
+        classes = labels_from(contents.part("classes"))
+        components = contents.array("components", np.float64, (None, n_features))
+        hidden = contents.array("hidden", np.float64, (None, n_features))
+        K, p = len(classes), len(components)
+        if K < 2 or p < 1 or not np.array_equal(np.unique(classes), classes):
+            contents.refuse(f"{p} directions and {K} classes are too few, or the classes are not in order")
+        criterion = contents.part("criterion")
+        kind = CRITERIA[criterion.word("name", tuple(CRITERIA))]
+        value = criterion.number("value")
+        criterion.finish()
+        choice = None
+        if "choice" in contents:
+            choice = Choice.from_state(contents.part("choice"))
+        shift = None
+        if "shift" in contents:
+            shift = contents.array("shift", np.float64, (K,), finite=False)
+            if np.isposinf(shift).any() or not np.isfinite(shift).any():
+                contents.refuse("shift holds infinity, or no class that can be predicted")
+        return {
+            "classes": classes,
+            "mean": contents.array("mean", np.float64, (n_features,)),
+            "components": components,
+            "eigenvalues": contents.array("eigenvalues", np.float64, (p,)),
+            "centres": contents.array("centres", np.float64, (K, p)),
+            "hidden": hidden,
+            "head": Head.from_state(contents.part("head"), K, p + len(hidden)),
+            "criterion": kind.of(value),
+            "choice": choice,
+            "n_rows": contents.whole("n_rows"),
+            "solver": contents.word("solver", tuple(SOLVERS)),
+            "n_steps": contents.whole("n_steps"),
+            "total": contents.number("total"),
+            "remark": contents.text("remark"),
+            "shift": shift,
+        }
+
+
+def reason_of(predictor: Predictor, solver: str, n_features: int) -> str:
+    """Return why the directions were found by the solver that found them; `solver` is what was asked for."""
+    if solver == predictor.solver:
+        return f"solver={solver!r} was asked for"
+    width = f"{n_features} features, {'up to' if n_features <= WIDEST else 'past'} the {WIDEST} of a d × d scatter"
+    return SOLVERS[predictor.solver].REASON.format(width=width, steps=predictor.n_steps)

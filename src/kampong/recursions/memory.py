@@ -1,0 +1,230 @@
+"""What a recursion remembers between rows: vectors, class sums, counts; and which compiled step takes a batch."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from kampong._core.compute import blocks
+from kampong.recursions.snapshot import Snapshot, orthonormal
+from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
+from kampong.statistics.means import FURTHEST
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files import Contents
+
+FULL_ROW = 0.5
+"""A sparse row with a larger share of non-zeros takes the dense step, which loses no digits."""
+
+
+class RecursionState:
+    """The state of one recursion; its result depends on the order of the rows, not on the cut into batches.
+
+    Parameters
+    ----------
+    rule : int
+        SCATTER, DISTANCE or PRINCIPAL, of `steps.py`.
+    n_components, n_features : int
+        The number of vectors and their length.
+    epsilon : float
+        The weight of the within-class scatter.
+    theta : array of shape (n_components,)
+        The shift of each vector; NaN stands for "auto".
+    amnesia : float
+        The amnesic parameter l.
+
+    Attributes
+    ----------
+    n_classes : int
+        The number of class sums.
+    counts : array of shape (capacity,)
+        Rows by class.
+    theta : array of shape (n_components,)
+        The shift in each vector.
+    quotients : array of shape (n_components,)
+        The mean Rayleigh quotient of the rows' matrices along each vector as it was.
+    snapshot : Snapshot
+        Where the recursion stood some rows ago.
+    """
+
+    def __init__(
+        self, rule: int, n_components: int, n_features: int, *, epsilon: float, theta: Float, amnesia: float
+    ) -> None:
+        self.rule, self.epsilon, self.fixed_theta, self.amnesia = rule, epsilon, theta, amnesia
+        self.n_classes = 0
+        self.counts: Float = np.zeros(0)
+        self.theta: Float = np.where(np.isnan(theta), 0.0, theta)
+        self.quotients: Float = np.zeros(n_components)
+        self.snapshot = Snapshot(n_components, n_features)
+        self._totals: Float = np.zeros(3)
+        self._started: Integer = np.zeros(n_components, dtype=np.int64)
+        self._basis: Float = np.zeros((n_components, n_features))
+        self._mixing: Float = np.eye(n_components, 1 + n_components, 1)
+        self._gram: Float = np.zeros((1 + n_components, 1 + n_components))
+        self._gram_holds = True
+
+    @property
+    def n_samples(self) -> int:
+        """Return the number of rows taken; a row of weight 2 counts twice, a fraction of a row once."""
+        return int(self._totals[2])
+
+    @property
+    def within(self) -> float:
+        """Return the mean within-class variance of a feature."""
+        return float(self._totals[1] / self._totals[0] / self._basis.shape[1])
+
+    @property
+    def sums(self) -> Float:
+        """Return the sum of each class, (n_classes, n_features)."""
+        p = len(self.theta)
+        return self._basis[p : p + self.n_classes]
+
+    @property
+    def mean(self) -> Float:
+        """Return the mean of all rows."""
+        mean: Float = self.sums.sum(axis=0) / self._totals[0]
+        return mean
+
+    @property
+    def vectors(self) -> Float:
+        """Return v_1 … v_p, one a row; zero where a vector has not started."""
+        m = len(self.theta) + self.n_classes
+        vectors: Float = self._mixing[:, 1 : 1 + m] @ self._basis[:m]
+        vectors[self._started == 0] = 0.0
+        return vectors
+
+    @property
+    def started(self) -> Integer:
+        """Return for each vector 0 before it starts, 1 when it has, 2 when it has moved."""
+        return self._started
+
+    def is_finite(self) -> bool:
+        """Tell whether no step has overflowed."""
+        arrays = (self.theta, self.counts, self.quotients, self._totals, self._basis, self._mixing, self._gram)
+        return all(bool(np.isfinite(array).all()) for array in arrays)
+
+    def look(self) -> None:
+        """Take a snapshot of the present directions."""
+        counts = self.counts[: self.n_classes]
+        means = self.sums / np.maximum(counts, np.finfo(float).tiny)[:, None]
+        self.snapshot.renew(self.n_samples, orthonormal(self.vectors), counts, means)
+
+    def grow(self, n_classes: int) -> None:
+        """Make room for classes numbered up to `n_classes` − 1."""
+        p, capacity = len(self.theta), len(self.counts)
+        if n_classes > capacity:
+            capacity = max(n_classes, 2 * capacity)
+            width = self._basis.shape[1]
+            rowwise = self._basis.flags.c_contiguous
+            basis = np.zeros((p + capacity, width)) if rowwise else np.zeros((width, p + capacity)).T
+            basis[: len(self._basis)] = self._basis
+            gram = np.zeros((1 + p + capacity, 1 + p + capacity))
+            gram[: len(self._gram), : len(self._gram)] = self._gram
+            mixing = np.zeros((p, 1 + p + capacity))
+            mixing[:, : self._mixing.shape[1]] = self._mixing
+            counts = np.zeros(capacity)
+            counts[: len(self.counts)] = self.counts
+            self._basis, self._gram, self._mixing, self.counts = basis, gram, mixing, counts
+        self.n_classes = max(self.n_classes, n_classes)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state as arrays and plain values; the shift is left out where it is "auto"."""
+        fixed = {} if np.isnan(self.fixed_theta).any() else {"fixed_theta": self.fixed_theta}
+        names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta", "quotients")
+        hidden = ("totals", "started", "basis", "mixing", "gram", "gram_holds")
+        values = {name: getattr(self, name) for name in names} | {name: getattr(self, f"_{name}") for name in hidden}
+        # a copy, since learning changes the arrays in place
+        return {**copy.deepcopy({**values, **fixed}), "snapshot": self.snapshot.to_state()}
+
+    @classmethod
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the state that `to_state` wrote."""
+        rule, n_classes = contents.whole("rule", high=2), contents.whole("n_classes")
+        theta = contents.array("theta", np.float64, (None,))
+        counts = contents.array("counts", np.float64, (None,), low=0.0)
+        p, capacity = len(theta), len(counts)
+        basis = contents.array("basis", np.float64, (p + capacity, n_features))
+        if not 1 <= p <= n_features or n_classes > capacity:
+            contents.refuse(f"{p} vectors and {n_classes} classes do not fit {n_features} features and {capacity} sums")
+        result = cls(
+            rule,
+            p,
+            n_features,
+            epsilon=contents.number("epsilon", low=0.0),
+            theta=contents.array("fixed_theta", np.float64, (p,), low=0.0)
+            if "fixed_theta" in contents
+            else np.full(p, np.nan),
+            amnesia=contents.number("amnesia", low=0.0),
+        )
+        result.n_classes, result.theta, result.counts, result._basis = n_classes, theta, counts, basis
+        result._totals = contents.array("totals", np.float64, (3,), low=0.0)
+        result.quotients = contents.array("quotients", np.float64, (p,))
+        result._started = contents.array("started", np.int64, (p,), low=0)
+        result._mixing = contents.array("mixing", np.float64, (p, 1 + p + capacity))
+        result._gram = contents.array("gram", np.float64, (1 + p + capacity, 1 + p + capacity))
+        result._gram_holds = contents.flag("gram_holds")
+        result.snapshot = Snapshot.from_state(contents.part("snapshot"), p, n_features)
+        contents.finish()
+        taken, first, edge = result.n_samples, result.snapshot.n_samples, result.snapshot.next_edge
+        weight, known = float(result._totals[0]), float(counts[:n_classes].sum())
+        same = abs(known - weight) <= 1e-6 * weight  # both are sums of the same numbers, in another order
+        squarable = np.abs(basis[p:]).max(axis=1, initial=0.0) <= FURTHEST * counts
+        contents.require(bool(squarable.all()), "basis holds class sums whose means cannot be squared")
+        contents.require(same, f"counts are {known:g} in all, and the rows weigh {weight:g}")
+        contents.require(first <= taken < edge, f"{taken} rows were taken, but a snapshot of {first} is due at {edge}")
+        return result
+
+    def learn(self, X: Rows, codes: Integer, weights: Float, points: Float) -> None:
+        """Take rows one by one, in their order; X is finite, and canonical where it is sparse.
+
+        Weights are above 0 and at most 1. Where `points` has a line a row, it receives the row's coordinates.
+        """
+        located = len(points) > 0
+        if isinstance(X, np.ndarray):
+            for part in blocks(X.shape[0], 8 * X.shape[1]):
+                rows = np.ascontiguousarray(X[part], dtype=np.float64)
+                self._learn_dense(rows, codes[part], weights[part], points[part if located else slice(0)])
+            return
+        full = np.diff(X.indptr) > FULL_ROW * X.shape[1]
+        edges = np.flatnonzero(np.diff(full)) + 1
+        for start, stop in itertools.pairwise([0, *edges.tolist(), X.shape[0]]):
+            if full[start]:
+                for part in blocks(stop - start, 8 * X.shape[1]):
+                    chosen = slice(start + part.start, start + part.stop)
+                    rows = X[chosen].toarray().astype(np.float64, copy=False)
+                    self._learn_dense(rows, codes[chosen], weights[chosen], points[chosen if located else slice(0)])
+            else:
+                chosen = slice(start, stop)
+                batch = X if stop - start == X.shape[0] else X[chosen]
+                self._learn_sparse(batch, codes[chosen], weights[chosen], points[chosen if located else slice(0)])
+
+    def _learn_dense(self, X: Float, codes: Integer, weights: Float, points: Float) -> None:
+        p = len(self.theta)
+        if self._gram_holds:
+            vectors = self.vectors
+            self._basis = np.ascontiguousarray(self._basis)
+            self._basis[:p] = vectors
+            self._mixing[:] = np.eye(p, self._mixing.shape[1], 1)
+            self._gram_holds = False
+        learn_dense(X, codes, weights, points, *self._memory(self._basis))
+
+    def _learn_sparse(self, X: sparse.csr_array, codes: Integer, weights: Float, points: Float) -> None:
+        m = 1 + len(self.theta) + self.n_classes
+        self._basis = np.asfortranarray(self._basis)
+        if not self._gram_holds:
+            fill_gram(self._basis.T, self._gram, 1, m, m)
+            self._gram_holds = True
+        data: Float = X.data.astype(np.float64, copy=False)
+        memory = self._memory(self._basis.T)
+        learn_sparse(X.indptr, X.indices, data, codes, weights, points, *memory, self._mixing, self._gram)
+
+    def _memory(self, basis: Float) -> tuple[int, int, float, Float, float, Float, Float, Float, Float, Integer, Float]:
+        """Return what the compiled steps take besides rows: the settings, and the arrays that they change."""
+        settings = self.n_classes, self.rule, self.epsilon, self.fixed_theta, self.amnesia
+        return *settings, self.counts, self._totals, basis, self.theta, self._started, self.quotients

@@ -1,0 +1,383 @@
+"""Heads tried on rows held back in parts, along the directions of any criterion found without them.
+
+Class means and covariance without the rows give the scores of the plain heads. Those that are trained learn from the
+rows of the sample that were not held back, along the same directions, so no row is judged by what has seen it. The head
+that wins is then built along the directions of all rows. `leave_one_out` does the same for Fisher's criterion, row by
+row, where a d × d scatter is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+
+from kampong._core.compute import project
+from kampong.heads.calibration import Judged, fit_weights, least_point
+from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
+from kampong.heads.hinge import USUAL as USUAL_COST
+from kampong.heads.hinge import Hinge, Machines, most_rows, optimum
+from kampong.heads.hinge import scores_of as margin_scores
+from kampong.heads.linear import NearestMean, noise_of
+from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.heads.mixture import Mixture
+from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
+from kampong.selection.head_trial import EMPTY, HeadTrial, Parts, member_scores, penalty_of
+from kampong.statistics.all_rows import ClassRows
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.scatter import ClassScatter
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.heads.head import Head, Inside
+    from kampong.statistics.means import ClassMeans
+
+    Kept = ClassRows | ClassReservoir | KernelScatter
+
+TRAINERS, POINTS_BYTES = 2**18, 2**28
+"""The most rows that train a head, and the most bytes of their coordinates."""
+
+MOST_SHAPES, ROWS_A_DIRECTION, ENOUGH = 32, 200, 1000
+"""Directions that a covariance a class may have; rows a direction, and rows in all, that logistic regression needs."""
+
+COSTS, EPOCHS, LAST = np.array([0.5, 1.5, 4.5]), 3, 1
+"""Nodes of the cost of support vector machines, passes over the rows for each, and those that show the judges too."""
+
+MANY, FEW_JUDGES, COLUMN_BYTES = 5e7, 1 / 32, 2**29
+"""Entries × classes past which they have the usual cost; the part of the rows that they can do without; and the most
+bytes of their weights."""
+
+HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
+"""Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
+early is a penalty too."""
+
+GROWN = 1.5
+"""Where a head is kept, its weights of all columns are too until there are so many times the rows."""
+
+SAME = 1e-6
+"""Directions that lie in a space but for this part of them lie in it: they do to rounding, or not at all."""
+
+FEW = 1024
+"""Rows that choose how far a covariance is shrunk."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What rows held back together say, along the directions of a criterion that was solved without them.
+
+    Attributes
+    ----------
+    parts : Parts
+        Their products with the class means, in coordinates where the covariance is the identity.
+    counts : array of shape (K,)
+        The weight of each class without them.
+    points : array of shape (n, p)
+        Those coordinates.
+    white : array of shape (q, p)
+        Where they come from, in the coordinates of a basis.
+    basis : array of shape (q, d)
+        The basis.
+    mean : array of shape (d,)
+        The mean of the other rows.
+    fold : array of int of shape (n,)
+        Their places in the sample.
+    lift : array of shape (p, p)
+        What a ridge adds to the covariance.
+    plain : array of shape (n, K)
+        What the nearest mean scores, in coordinates that are not whitened, times the mean variance of a feature.
+    rows : array or sparse matrix of shape (n, d)
+        The rows themselves.
+    """
+
+    parts: Parts
+    counts: Float
+    points: Float
+    white: Float
+    basis: Float
+    mean: Float
+    fold: Integer
+    lift: Float
+    plain: Float
+    rows: Rows
+
+    @cached_property
+    def directions(self) -> Float:
+        """The directions of the coordinates, (p, d): they are (x − mean)·directionsᵀ."""
+        result: Float = self.white.T @ self.basis
+        return result
+
+
+class HeldTrial(HeadTrial):
+    """Heads along the directions of a criterion, compared on rows held back.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+        The parts of the rows that were held back.
+    judged : Judged
+        Their classes and weights, in the same order.
+    inside : Inside
+        What is known of the classes along the directions of all rows.
+    components : array of shape (p, d)
+        Those directions.
+    statistics : ClassRows, ClassReservoir or KernelScatter
+        Where rows to train with come from.
+    brief : bool
+        Whether what is chosen is for a while only: then no support vector machines are trained on all columns.
+    """
+
+    def __init__(
+        self,
+        pieces: list[Piece],
+        judged: Judged,
+        inside: Inside,
+        components: Float,
+        statistics: Kept,
+        *,
+        brief: bool = False,
+    ) -> None:
+        scores, noise = scores_of([(piece.parts, piece.counts) for piece in pieces], judged)
+        super().__init__(scores, judged, noise, inside)
+        self.pieces, self.components, self.statistics, self.brief = pieces, components, statistics, brief
+        self._known: dict[int, tuple[Float, Integer, Float]] = {}
+        self._taught: Inside | None = None
+        self._made: tuple[Head, Float] | None = None
+        self._machines: tuple[Head, Float] | None = None
+        self.hidden = np.empty((0, components.shape[1]))
+
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+        if not isinstance(self.statistics, ClassScatter):
+            return False  # text, of which covariances a class tell nothing more: arXiv's 10 groups
+        p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
+        return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
+
+    def _offers_logistic(self) -> bool:
+        return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
+
+    def _sees_columns(self) -> bool:
+        """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
+        text = not isinstance(self.statistics, ClassScatter | KernelScatter)
+        text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
+        fits = 8 * len(self.inside.counts) * self.components.shape[1] <= COLUMN_BYTES
+        return text and fits and rows_kept(self.statistics) >= ENOUGH
+
+    def _linear_name(self) -> str:
+        return Hinge.name if self._sees_columns() else super()._linear_name()
+
+    def _mixes_linear(self) -> bool:
+        """Tell whether support vector machines are a member of the mixture."""
+        return self._sees_columns()
+
+    def _rows(self) -> float:
+        """Return the weight of the rows that could train a head, without looking at them."""
+        known = self.statistics
+        return known.total * min(rows_kept(known), self._most()) / max(known.n_samples, 1)
+
+    def _most(self) -> int:
+        return int(min(TRAINERS, POINTS_BYTES // (8 * max(len(self.components), 1))))
+
+    def _make(self, name: str) -> tuple[Head, Float]:
+        if name == NearestMean.name:
+            variance = self.inside.variance if self.inside.variance > 0 else 1.0
+            return NearestMean.build(self.inside), np.concatenate([piece.plain for piece in self.pieces]) / variance
+        return super()._make(name)
+
+    def _trainers(self, number: int) -> tuple[Float, Integer, Float]:
+        """Return coordinates, classes and weights of rows that a piece has not held back."""
+        if number not in self._known:
+            piece = self.pieces[number]
+            points, codes, own = rows_along(self.statistics, piece.directions, piece.mean, self._most())
+            others = np.ones(len(codes), dtype=bool)
+            others[piece.fold] = False
+            self._known[number] = points[others], codes[others], own[others]
+        return self._known[number]
+
+    def _everybody(self) -> Inside:
+        """Return what is known of the classes with the rows that train a head in the end."""
+        if self._taught is None:
+            mean = self.statistics.mean
+            points, codes, own = rows_along(self.statistics, self.components, mean, self._most())
+            self._taught = replace(self.inside, points=points, codes=codes, own=own)
+        return self._taught
+
+    def _shape_scores(self) -> Float:
+        """Train a quadratic head; return its scores of the rows held back."""
+        scores, logs = [], []
+        for number, piece in enumerate(self.pieces):
+            points, codes, own = self._trainers(number)
+            log_priors = _log_priors(piece.counts)
+            shapes = ClassShapes(points, codes, own, len(piece.counts), piece.lift)
+            few = Judged(codes[:FEW], own[:FEW])
+            shrinkage = shapes.shrinkage(points[:FEW], few, np.minimum(own[:FEW], 1.0), log_priors)
+            found = Quadratic.of(shapes, shrinkage, log_priors, np.eye(points.shape[1])).scores(piece.points)
+            found[:, piece.counts <= 0] = EMPTY
+            scores.append(found)
+            logs.append(np.log(shrinkage))
+        whitener, shapes = class_shapes(self._everybody())
+        self.quadratic = Quadratic.of(shapes, float(np.exp(np.mean(logs))), self.inside.log_priors(), whitener)
+        return np.concatenate(scores)
+
+    def _hidden_for(self, name: str) -> Float:
+        own = name == Hinge.name or (name == Mixture.name and self.share > 0)
+        return self.hidden if own else self.hidden[:0]
+
+    def _hinge(self) -> tuple[Head, Float]:
+        """Train support vector machines without each piece, choose their cost there, then train on all."""
+        if self._machines is None:
+            self._machines = self._on_columns() if self._sees_columns() else self._on_directions()
+        return self._machines
+
+    def _on_columns(self) -> tuple[Head, Float]:
+        counts, known = self.inside.counts, self.statistics
+        X, places, codes, own = rows_to_train(known, most_rows(len(counts)))
+        many = X.size * len(counts) > MANY
+        costs, epochs = (np.array([USUAL_COST]), ALL_EPOCHS) if many else (COSTS, EPOCHS)
+        scores: list[list[Float]] = [[] for _ in costs]
+        machines = Machines(X, places, codes, own, len(counts))
+        for number, piece in enumerate(self.pieces):
+            machines = machines if not number else Machines(X, places, codes, own, len(counts))
+            others = np.setdiff1d(np.arange(len(codes)), piece.fold, assume_unique=True)
+            for one, cost in zip(scores, costs, strict=True):
+                one.append(machines.ascend(float(cost), epochs, others).scores(piece.rows))
+                one[-1][:, piece.counts <= 0] = EMPTY
+        cost, said = self._least([np.concatenate(one) for one in scores], costs)
+        if not many:
+            machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
+        elif len(self.pieces) > 1 or len(self.pieces[0].fold) > FEW_JUDGES * len(codes):
+            machines.ascend(cost, LAST)
+        head, self.hidden = columns_head(machines, known, len(self.components), cost)
+        return head, said
+
+    def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
+        """Return the cost that the judges like best, between the nodes, and the scores of the best node."""
+        losses = np.array([fit_weights(one[None], self.judged, np.array([1.0]))[1] for one in scores])
+        best = scores[int(np.argmin(losses))]
+        return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
+
+    def _on_directions(self) -> tuple[Head, Float]:
+        """Train along the directions alone, with the usual cost."""
+        scores, counts = [], self.inside.counts
+        for number, piece in enumerate(self.pieces):
+            points, codes, own = self._trainers(number)
+            weights, offsets = optimum(points, codes, own, len(counts), USUAL_COST)
+            scores.append(margin_scores(piece.points @ weights.T + offsets))
+            scores[-1][:, piece.counts <= 0] = EMPTY
+        return Hinge.build(self._everybody()), np.concatenate(scores)
+
+    def _logistic(self) -> tuple[Head, Float]:
+        """Train on rows that are not in the first part, choose the penalty there, then train on all.
+
+        Where that would take long, and the directions were found without that part too, the first weights are used.
+        """
+        if self._made is None:
+            self._made = self._trained()
+        return self._made
+
+    def _trained(self) -> tuple[Head, Float]:
+        piece, counts = self.pieces[0], self.inside.counts
+        points, codes, own = self._trainers(0)
+        heavy = points.size * len(counts) > HEAVY
+        penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
+        judged = self.judged.first(len(piece.points))
+        penalty, theta, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
+        del points
+        self._known.clear()  # they may be large
+        scores[:, piece.counts <= 0] = EMPTY
+        head = self._carried(theta, penalty) if heavy else None
+        if head is not None:
+            return head, scores
+        taught = self._everybody()
+        assert taught.points is not None
+        assert taught.codes is not None
+        assert taught.own is not None
+        whitener = taught.whitener()
+        theta = fit_logistic(taught.points @ whitener, taught.codes, taught.own, counts, penalty, None, most)
+        return Logistic.of(theta, counts, whitener, penalty), scores
+
+    def _carried(self, theta: Float, penalty: float) -> Logistic | None:
+        """Return weights along the directions of the first part as a head along those of all rows, if they span one."""
+        piece, found, counts = self.pieces[0], self.components, self.inside.counts
+        back = np.linalg.lstsq(found @ found.T, found @ piece.directions.T, rcond=None)[0].T
+        if np.linalg.norm(piece.directions - back @ found) > SAME * np.linalg.norm(piece.directions):
+            return None
+        weights, seen = theta[:, :-1], counts > 0
+        offsets = theta[:, -1] + weights @ (piece.directions @ (self.statistics.mean - piece.mean))
+        return Logistic(False, np.where(seen[:, None], weights @ back, 0.0), np.where(seen, offsets, -np.inf), penalty)
+
+
+def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:
+    """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
+    scores = [member_scores(parts, _log_priors(counts), noise, counts > 0) for parts, counts in pieces]
+    return np.concatenate(scores, axis=1), noise
+
+
+def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:
+    """Return coordinates, classes and weights of a sample of rows with one label each, in the order of their keys."""
+    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
+        chosen, codes, own = statistics.drawn(most)
+        points = project(statistics.held()[0], directions, mean, chosen)
+        return points.astype(np.float64, copy=False), codes, own
+    sample = statistics.sample(most)
+    points = project(sample.rows, directions, mean)
+    return points.astype(np.float64, copy=False), sample.members.codes, sample.own
+
+
+def rows_to_train(statistics: Kept, most: int) -> tuple[Rows, Integer, Integer, Float]:
+    """Return rows, which of them to train with in the order of their keys, and the classes and weights of those."""
+    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
+        return statistics.held()[0], *statistics.drawn(most)
+    sample = statistics.sample(min(most, TRAINERS))
+    return sample.rows, np.arange(len(sample.own)), sample.members.codes, sample.own
+
+
+def columns_head(machines: Machines, statistics: ClassMeans, n_directions: int, cost: float) -> tuple[Hinge, Float]:
+    """Return support vector machines on all columns as a head, and their weights as hidden directions, (K, d)."""
+    counts = statistics.counts
+    weights, offsets = machines.weights()
+    weights[counts <= 0] = 0.0
+    n_rows = statistics.n_samples
+    return Hinge.of_columns(offsets + weights @ statistics.mean, counts, n_directions, cost, n_rows), weights
+
+
+def columns_again(
+    hinge: Hinge, statistics: ClassMeans, keep_mean: Float, hidden: Float, n_directions: int, *, new: bool
+) -> tuple[Hinge, Float] | None:
+    """Return support vector machines on all columns for other statistics, and their weights.
+
+    They are trained again where a class is new or the rows have grown by half; None where no rows are kept for that.
+    """
+    if not new and statistics.n_samples <= GROWN * hinge.n_rows:
+        return hinge.about(hidden @ (statistics.mean - keep_mean), n_directions), hidden
+    if not keeps_rows(statistics):
+        return None
+    K = len(statistics.counts)
+    machines = Machines(*rows_to_train(statistics, most_rows(K)), K).ascend(hinge.cost)
+    return columns_head(machines, statistics, n_directions, hinge.cost)
+
+
+def rows_kept(statistics: Kept) -> int:
+    """Return how many rows are kept."""
+    if isinstance(statistics, ClassRows):
+        return statistics.n_samples
+    kept = statistics.kept if isinstance(statistics, KernelScatter) else statistics
+    assert kept is not None
+    return kept.n_kept
+
+
+def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
+    """Tell whether a sample of rows is kept."""
+    if isinstance(statistics, KernelScatter):
+        return statistics.kept is not None
+    return isinstance(statistics, ClassRows | ClassReservoir)
+
+
+def _log_priors(counts: Float) -> Float:
+    with np.errstate(divide="ignore"):
+        logs: Float = np.where(counts > 0, np.log(counts / counts.sum()), EMPTY)
+    return logs

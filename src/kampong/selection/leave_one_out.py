@@ -1,0 +1,401 @@
+"""The ridge and the head of Fisher's directions chosen by rows that are left out one by one, in closed form.
+
+Taking one row out of the class means and of S_w is a change of rank one. So what a row would score without itself
+follows from its products with the class means in the metric A = (S_w + ρI)⁻¹, and one eigendecomposition of S_w serves
+every ρ: no folds, no second scatter, and nothing that depends on the order of the rows. With w the weight that leaves,
+n that of its class k and W that of all rows, u = x − m_k and h = uᵀAu (all about the mean m):
+
+    (A without the row) = c⁻¹ (A + α A u uᵀ A / (1 − αh)),    α = w n / ((n − w) W),    c = W / (W − w)  …  (1)
+
+where the ridge counts as a sum over rows, so it grows by 1/c as S_w does; and the mean of its class moves by
+−w/(n − w)·u. Weights are in units of a typical row (`ClassMeans.in_rows`): of a heavier one, the weight of one leaves.
+
+The curve of errors over the ridge is taken at fixed nodes, and its minimum is that of a spline: a smooth function of
+the data. Heads are compared by the same smooth errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from kampong._core.compute import one_blas_thread, run, tall_times
+from kampong.heads.calibration import TINY, Judged, badness, fit_weights, least_point
+from kampong.heads.hinge import USUAL, Hinge, optimum
+from kampong.heads.hinge import scores_of as margin_scores
+from kampong.heads.linear import noise_of
+from kampong.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
+from kampong.heads.logistic_training import by_batches
+from kampong.heads.mixture import MEMBERS, PRIOR, START, Mixture
+from kampong.heads.quadratic import ClassShapes, Quadratic
+from kampong.selection.head_trial import EMPTY, HeadTrial, Parts, among_means, member_scores, penalty_of
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Integer
+    from kampong.heads.head import Head, Inside
+    from kampong.statistics.all_rows import Sample
+    from kampong.statistics.reservoir import SampledScatter
+
+WIDEST = 1024
+"""Past this width one eigendecomposition of S_w costs more than the steps of a Krylov space."""
+
+DECADES = np.array([-4.0, -2.5, -1.0, 0.5, 2.0])
+"""Nodes of log10(ρ / usual), usual = tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
+
+PULL = 1e-4
+"""What a decade away from the usual ridge costs, times its square, and one row besides: where rows say nothing, or
+there are few, the usual ridge is taken."""
+
+ENOUGH = 1000
+"""Rows that a logistic head needs: a part of them judges, and the others train it."""
+
+LEAST_LEFT = 1e-3
+"""A row that leaves less of its class than this part cannot judge: hardly anything would be left to compare it with."""
+
+FEWEST = 10
+"""Fewer rows judge nothing."""
+
+JUDGES, FEW = 2048, 1024
+"""Rows that draw the curves at most, and where the rows are wide; heads are trained on the whole sample."""
+
+SOME = 1024
+"""Rows that judge where a choice is for a while only; logistic regression is trained on four times as many at most."""
+
+COLUMNS, PENALTY = 4e8, 5e-3
+"""A logistic head sees all columns where rows × classes × columns are no more, and its penalty there."""
+
+HEAVY, PASSES = 5e6, 6e8
+"""Rows × classes × columns past which a logistic head is trained by batches, and how many of them in all passes."""
+
+DIRECTIONS = 64
+"""What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
+
+NOTHING = 1e-12
+"""A within-class variance that is no more than this part of the largest one is rounding."""
+
+
+class LeaveOneOut:
+    """Rows of a sample, each scored as if it had never come.
+
+    Parameters
+    ----------
+    statistics : SampledScatter
+        Class means and scatter of all rows, and a sample of them; one label a row.
+    brief : bool
+        Whether the choice is for a while only, in the middle of a stream: then fewer rows judge and train.
+    """
+
+    def __init__(self, statistics: SampledScatter, *, brief: bool = False) -> None:
+        self.brief = brief
+        sample = statistics.sample(most_rows(statistics.n_features))
+        self.counts, self.total = statistics.counts, statistics.total
+        self.mean, means = statistics.mean, statistics.means
+        values, self.vectors = linalg.eigh(
+            statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd"
+        )
+        self.values = np.maximum(values, 0.0)
+        self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
+        dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
+        self.plain = dense.astype(np.float64, copy=False) - self.mean
+        self._take(sample)
+        known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
+        K, d = means.shape
+        most = min(len(known), min(2 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
+        self.judges = known[: min(most, SOME) if brief else most]
+        # turned by all eigenvectors: every row where columns are few, else those that judge
+        self.rows = tall_times(self.plain, self.vectors) if d <= DIRECTIONS else None
+        turned = tall_times(self.plain[self.judges], self.vectors) if self.rows is None else self.rows[self.judges]
+        self.judging: Float = turned
+        spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
+        self.usual = spread / self.total if spread > 0 else 1.0
+        with np.errstate(divide="ignore"):
+            self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
+
+    def _take(self, sample: Sample) -> None:
+        """Take classes and weights of the sample, and what leaves its class with each row."""
+        self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
+        self.gone = np.minimum(self.own, 1.0)
+        self.left = self.counts[self.codes] - self.gone
+
+    def judged(self, rows: Integer) -> Judged:
+        """Return classes and weights of some rows."""
+        return Judged(self.codes[rows], self.weights[rows])
+
+    def parts(self, ridge: float, count: int | None = None) -> Parts:
+        """Return what the rows that judge, or the first of them, score without themselves.
+
+        That is products with the class means, squared lengths of the means, and the regression on the classes.
+        """
+        metric = 1.0 / (self.values + ridge)
+        scaled = self.means * metric
+        gram, total = scaled @ self.means.T, self.total
+        rows, some = self.judging[:count], self.judges[:count]
+        codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
+        products, length = rows @ scaled.T, np.square(rows) @ metric
+        without, gone = self._without(products, length, gram, some)
+        new_squares = gone.shrink[:, None] * (gram.diagonal() + gone.factor[:, None] * np.square(gone.other))
+        mine = gone.other[i, codes]
+        new_squares[i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
+        priors = self.counts / total
+        root = np.sqrt(priors)
+        inner = gram * root * root[:, None]
+        inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
+        solved = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T
+        fitted = priors + solved * root
+        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)
+        fitted[i, codes] -= lever
+        fitted /= (1.0 - lever)[:, None]
+        return Parts(without, np.maximum(new_squares, 0.0), fitted, gram)
+
+    def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
+        """Return products of rows with the class means, each without the row, by (1)."""
+        codes, w, total = self.codes[some], self.gone[some], self.total
+        i, left = np.arange(len(codes)), self.left[some]
+        left = np.where(left > LEAST_LEFT * self.counts[codes], left, self.counts[codes])
+        along = length - products[i, codes]
+        away = along - products[i, codes] + gram.diagonal()[codes]
+        alpha = w * self.counts[codes] / (left * total)
+        gap = np.maximum(1.0 - alpha * away, 1e-9)
+        gone = _Gone(products - gram[codes], away, gap, alpha / gap, (total - w) / total, w / left)
+        new = gone.shrink[:, None] * (products + (gone.factor * along)[:, None] * gone.other)
+        new[i, codes] -= gone.move * gone.shrink * along / gap
+        return new, gone
+
+    def products(self, ridge: float, more: Float) -> tuple[Float, Float]:
+        """Return products of all rows with the class means, each row left out, and coordinates along more directions.
+
+        `more` holds directions as columns, about orthonormal in the metric. Where columns are many, the length of a row
+        that does not judge is known along these and the class means, and the rest is taken to be in proportion to its
+        plain length, as it is for the rows that judge: it only enters how little the row moves its class.
+        """
+        metric = 1.0 / (self.values + ridge)
+        scaled = self.means * metric
+        gram = scaled @ self.means.T
+        if self.rows is not None:
+            products, along = np.hsplit(self.rows @ np.hstack([scaled.T, more]), [len(scaled)])
+            return self._without(products, np.square(self.rows) @ metric, gram, slice(None))[0], along
+        both = tall_times(self.plain, self.vectors @ np.hstack([scaled.T, more]))
+        products, along = np.hsplit(both, [len(scaled)])
+        sizes = np.einsum("ij,ij->i", self.plain, self.plain)
+        length = np.square(among_means(products, gram)).sum(axis=1) + np.einsum("ij,ij->i", along, along)
+        exact = np.square(self.judging) @ metric
+        length += (exact - length[self.judges]).sum() / max(sizes[self.judges].sum(), TINY) * sizes
+        length[self.judges] = exact
+        return self._without(products, length, gram, slice(None))[0], along
+
+    def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
+        """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+        noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
+        return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
+
+    @property
+    def few(self) -> bool:
+        """Tell whether so few rows are left that they judge nothing."""
+        return bool(self.own[self.judges].sum() < FEWEST)
+
+    @cached_property
+    def curve(self) -> tuple[float, Float, Float]:
+        """What `ridge` returns, worked out once."""
+        return self.ridge()
+
+    def ridge(self) -> tuple[float, Float, Float]:
+        """Return the ridge of least errors, and the curve: ridges and what each is worth."""
+        few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
+        judged, values = self.judged(few), np.empty(len(DECADES))
+
+        def work(place: int) -> None:
+            scores, _ = self.members(self.parts(self.usual * 10.0 ** DECADES[place], len(few)), few)
+            weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
+            values[place] = badness(np.tensordot(weights, scores, 1), judged)
+
+        with one_blas_thread():  # many small products: threads of BLAS would wait for each other
+            run(work, [(place,) for place in range(len(DECADES))])
+        best = least_point(DECADES, values + (PULL + 1.0 / judged.weights.sum()) * DECADES**2)
+        return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
+
+    @property
+    def least(self) -> float:
+        """Return the least of the curve, infinite where too few rows could draw one."""
+        return math.inf if self.few else float(self.curve[2].min())
+
+    def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
+        """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
+        return Trial(self, ridge, components, inside)
+
+
+class _Gone(NamedTuple):
+    """What a row that leaves changes: see the formulas of this file."""
+
+    other: Float
+    away: Float
+    gap: Float
+    factor: Float
+    shrink: Float
+    move: Float
+
+
+def most_rows(n_features: int) -> int:
+    """Return how many rows are kept to judge and train by."""
+    return 2**14 if n_features <= DIRECTIONS else 2**13
+
+
+class Trial(HeadTrial):
+    """Heads along some directions, trained on the sample and compared on rows that none of them has seen."""
+
+    def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
+        self.rows, self.ridge, self.components = rows, ridge, components
+        with one_blas_thread():
+            scores, noise = rows.members(rows.parts(ridge), rows.judges)
+            super().__init__(scores, rows.judged(rows.judges), noise, inside)
+            self.more = self._more()
+        self.further: Float | None = None
+        if self.more.shape[1]:
+            self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T)
+        else:
+            self.hidden = np.empty((0, components.shape[1]))
+
+    @cached_property
+    def wide(self) -> Float:
+        """Return coordinates of all rows in which no row knows itself, and those along further directions.
+
+        Products of a row with the class means say where it lies among them.
+        """
+        products, along = self.rows.products(self.ridge, self.more)
+        return np.hstack([products @ np.linalg.pinv(self.inside.means).T, along])
+
+    @cached_property
+    def seen(self) -> Float:
+        """Return coordinates of all rows for heads that learn weights.
+
+        Those in which no row knows itself tell the classes of rows of small classes, whose means they move far: where
+        all directions are there, coordinates that know of no class serve as well.
+        """
+        if len(self.rows.values) > DIRECTIONS:
+            return self.wide
+        return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
+
+    def _offers_logistic(self) -> bool:
+        return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
+
+    def _hidden_for(self, name: str) -> Float:
+        mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
+        if name == Logistic.name and self.further is not None:
+            return self.further
+        return self.hidden if mixed or name in (Quadratic.name, Logistic.name, Hinge.name) else self.hidden[:0]
+
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+        p, seen = len(self.components), max(int(np.count_nonzero(self.rows.counts)), 1)
+        return bool(p <= DIRECTIONS // 2 and self.rows.own.sum() / seen >= max(2 * p, FEWEST))
+
+    def _more(self) -> Float:
+        """Return the directions of largest within-class variance that are conjugate to Fisher's, as columns."""
+        rows, d, p = self.rows, len(self.rows.values), len(self.components)
+        count = max(0, min(d, DIRECTIONS) - p) if self._offers_shapes() or d <= DIRECTIONS else 0
+        # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
+        lead = np.arange(d if d <= DIRECTIONS else count)
+        lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
+        if not count or not len(lead):
+            return np.empty((d, 0))
+        root = np.sqrt(rows.values + self.ridge)
+        fisher = root[:, None] * (rows.vectors.T @ self.components.T)  # orthonormal columns
+        more: Float = -fisher @ fisher[lead].T
+        more[lead, np.arange(len(lead))] += 1.0
+        # Fisher's directions may lie among them: what is left of those comes last, and is rounding.
+        more, upper, _ = linalg.qr(more, mode="economic", pivoting=True, check_finite=False)
+        return np.asarray(more[:, np.abs(np.diag(upper)) > 1e-6] / root[:, None])
+
+    def _lift(self) -> Float:
+        """Return what the ridge adds to the covariance along all directions."""
+        stacked = np.concatenate([self.components, self.hidden])
+        lift: Float = self.ridge * stacked @ stacked.T
+        return lift
+
+    def _shape_scores(self) -> Float:
+        """Train the quadratic head; return its scores of the judges, each left out."""
+        rows, judges = self.rows, self.rows.judges
+        shapes = ClassShapes(self.wide, rows.codes, rows.own, len(rows.counts), self._lift())
+        few, gone = judges[:FEW], rows.gone
+        shrinkage = shapes.shrinkage(self.wide[few], rows.judged(few), gone[few], rows.log_priors)
+        self.quadratic = Quadratic.of(shapes, shrinkage, self.inside.log_priors(), np.eye(self.wide.shape[1]))
+        left = shapes.left_out(self.wide[judges], self.judged, gone[judges], np.array([shrinkage]), rows.log_priors)[
+            :, :, 0
+        ]
+        left[:, rows.counts <= 0] = EMPTY
+        return np.ascontiguousarray(left)
+
+    def _hinge(self) -> tuple[Head, Float]:
+        """Train support vector machines on rows that do not judge, then on all."""
+        rows, K = self.rows, len(self.rows.counts)
+        judges = rows.judges[: max(1, len(rows.codes) // 4)]
+        others = np.ones(len(rows.codes), dtype=bool)
+        others[judges] = False
+        weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
+        scores = margin_scores(self.seen[judges] @ weights.T + offsets)
+        scores[:, rows.counts <= 0] = EMPTY
+        found = optimum(self.seen, rows.codes, rows.own, K, USUAL)
+        return Hinge.of(*found, rows.counts, np.eye(self.seen.shape[1]), USUAL), scores
+
+    def _sees_columns(self) -> bool:
+        """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
+        d = len(self.rows.values)
+        return d > DIRECTIONS and len(self.rows.codes) * len(self.rows.counts) * d <= COLUMNS
+
+    def _logistic(self) -> tuple[Head, Float]:
+        """Train on rows that do not judge, choose the penalty on those that do, then train on all."""
+        rows, counts = self.rows, self.rows.counts
+        shape: Float | None = None
+        root: Float | None = None
+        seen: Float
+        scores: Float
+        if self._sees_columns():
+            # whitened, and a direction of small variance costs more: between the units of the columns and none
+            spread = rows.values + max(self.ridge, rows.usual)
+            root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
+            seen = tall_times(rows.plain, rows.vectors / root)
+        else:
+            seen = self.seen
+        judges = rows.judges[: max(1, len(rows.codes) // 4)]
+        others = np.ones(len(rows.codes), dtype=bool)
+        others[judges] = False
+        trained = np.flatnonzero(others)
+        price = len(trained) * len(counts) * seen.shape[1]
+        if price > HEAVY and len(rows.values) > DIRECTIONS:
+            penalty = PENALTY if root is not None else float(PENALTIES[0])
+            pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
+            passes = int(np.clip(round(PASSES / price), 2, 12))
+            start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
+            some = slice(len(judges), None) if apart else trained  # no copy where those that judge stand first
+            theta = by_batches(seen[some], rows.codes[some], rows.own[some], pull, start, passes)
+            scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
+            scores[:, counts <= 0] = EMPTY
+            final = by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
+        else:
+            trained = trained[: 3 * SOME if rows.brief else 6144]
+            trainers = seen[trained], rows.codes[trained], rows.own[trained]
+            judged = rows.judged(judges)
+            penalty, theta, scores = penalty_of(trainers, counts, seen[judges], judged, PENALTIES, 60, shape)
+            part = slice(4 * SOME if rows.brief else None)
+            final = fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
+        if root is not None:
+            final = self._along(final, root)
+        head = Logistic.of(final, counts, np.eye(final.shape[1] - 1), penalty)
+        return replace(head, settled=root is not None), scores
+
+    def _along(self, theta: Float, root: Float) -> Float:
+        """Return weights of all columns as weights of Fisher's directions and of few further ones, which are kept.
+
+        What Fisher's directions do not tell of the weights has at most the rank of the classes.
+        """
+        weights, vectors = theta[:, :-1], self.rows.vectors
+        fisher = root[:, None] * (vectors.T @ self.components.T)
+        known = weights @ np.linalg.pinv(fisher).T
+        left, sizes, right = linalg.svd(weights - known @ fisher.T, full_matrices=False, check_finite=False)
+        kept = sizes > 1e-9 * np.linalg.norm(weights)
+        self.further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
+        return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]])

@@ -1,0 +1,1 @@
+"""The course of a stream in bounded memory: curves, outcomes, alarms, choices."""

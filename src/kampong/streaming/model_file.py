@@ -1,0 +1,532 @@
+"""The stream's part of a model file: how it is written, and how it is read back with every value checked.
+
+Everything is a dictionary of arrays, plain values and dictionaries of both, like the state of a model. When it is read,
+each value is asked for by name, kind and range. Then the values are compared with each other and with the model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong.files import CheckpointError, Contents, pack, read, write
+from kampong.files.container import TOO_LARGE, decode, encode
+from kampong.files.contents import flatten, to_lines
+from kampong.files.models import CLASSES, advice, try_unpack, unpack
+from kampong.streaming import formats
+from kampong.streaming.challenger import Challenger
+from kampong.streaming.columns.memory import Memory, can_widen
+from kampong.streaming.columns.schema import Layout, Schema, as_labels, is_whole
+from kampong.streaming.expert import Expert
+from kampong.streaming.history.history import History
+from kampong.streaming.outputs.appended import Written
+from kampong.streaming.sources.learnt import DIGITS, Learnt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kampong.files.signing import Key
+    from kampong.predictor import Predictor
+
+VERSION = 6
+STREAM = "stream"
+PREFIX = "stream."
+OUTPUTS = ("out", "dead_letters")
+
+
+@dataclass
+class Counters:
+    """How far a run has come.
+
+    Attributes
+    ----------
+    records : int
+        Records read; `rows` and `dead` together.
+    rows : int
+        Good records, all learnt.
+    dead : int
+        Dead letters.
+    scored, correct : int
+        Rows that were predicted before they were learnt, and those predicted rightly.
+    filled : int
+        Numbers that were missing in rows, and were filled in.
+    unknown : int
+        Records with keys that are no columns; the keys were ignored.
+    turns : int
+        How often, within a batch, a row has another class than the row before it.
+    pairs : int
+        How many rows have one before them in their batch.
+    """
+
+    records: int = 0
+    rows: int = 0
+    dead: int = 0
+    scored: int = 0
+    correct: int = 0
+    filled: int = 0
+    unknown: int = 0
+    turns: int = 0
+    pairs: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Return the part of the predictions that was right, NaN without any."""
+        return self.correct / self.scored if self.scored else float("nan")
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the counters by name."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Counters:
+        """Return the counters that `to_state` wrote."""
+        records, rows = contents.whole("records"), contents.whole("rows")
+        dead, scored = contents.whole("dead"), contents.whole("scored", high=rows)
+        correct = contents.whole("correct", high=scored)
+        contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
+        filled, unknown = contents.whole("filled"), contents.whole("unknown", high=records)
+        contents.require(rows > 0 or filled == 0, f"filled is {filled}, and there are no rows")
+        pairs = contents.whole("pairs", high=max(rows - 1, 0))
+        turns = contents.whole("turns", high=pairs)
+        contents.finish()
+        return cls(records, rows, dead, scored, correct, filled, unknown, turns, pairs)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What must stay the same when a run goes on.
+
+    Attributes
+    ----------
+    layout : Layout
+        What the user says of the source.
+    classes : tuple of str
+        The declared classes.
+    strict, live : bool
+        Whether a bad record stops the run, and whether stdin cannot be replayed.
+    max_classes : int
+        The most classes.
+    out : str
+        The format of the output, "" without one.
+    again : bool
+        Whether sources that were learnt before are learnt again.
+    """
+
+    layout: Layout
+    classes: tuple[str, ...]
+    strict: bool
+    max_classes: int
+    live: bool
+    out: str
+    again: bool
+
+    def by_name(self) -> dict[str, Any]:
+        """Return all options in one dictionary."""
+        values = {**vars(self.layout), **vars(self)}
+        del values["layout"]
+        return values
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the options by name."""
+        return {**vars(self), "layout": self.layout.to_state(), "classes": to_lines(self.classes)}
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Options:
+        """Return the options that `to_state` wrote."""
+        options = cls(
+            layout=Layout.from_state(contents.part("layout")),
+            classes=contents.words("classes"),
+            strict=contents.flag("strict"),
+            max_classes=contents.whole("max_classes"),
+            live=contents.flag("live"),
+            out=contents.word("out", ("", "csv", "jsonl")),
+            again=contents.flag("again"),
+        )
+        contents.finish()
+        return options
+
+
+@dataclass
+class Course:
+    """What a run needs to go on.
+
+    Attributes
+    ----------
+    source : str
+        The path of the source that was learnt last.
+    learnt : Learnt
+        The sources that were read to their end.
+    options : Options
+        What must stay the same.
+    place : dict or None
+        The place in the source after the last batch; None before the first.
+    written : dict of str to Written
+        What the outputs held when the run was saved.
+    history : History
+        The course of the stream.
+    predictor : Predictor or None
+        What predicted the last batch, where the model can be frozen; it may be older than the model.
+    expert : Expert or None
+        What predicts beside it, where the stream is wide.
+    coming : Predictor or None
+        What takes the place of the predictor when the rows have doubled.
+    challenger : Challenger or None
+        A kernel model on new landmarks that is compared with the model.
+    """
+
+    source: str
+    options: Options
+    place: dict[str, Any] | None = None
+    written: dict[str, Written] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, Written()))
+    history: History = field(default_factory=History)
+    predictor: Predictor | None = None
+    expert: Expert | None = None
+    coming: Predictor | None = None
+    challenger: Challenger | None = None
+    learnt: Learnt = field(default_factory=Learnt)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a run needs to go on, by name."""
+        place = {} if self.place is None else {"place": self.place}
+        predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
+        expert = {} if self.expert is None else {"expert": self.expert.to_state()}
+        coming = {} if self.coming is None else {"coming": self.coming.to_state()}
+        challenger = {} if self.challenger is None else {"challenger": self.challenger.to_state()}
+        return {
+            "source": self.source,
+            "options": self.options.to_state(),
+            "written": {name: dict(one._asdict()) for name, one in self.written.items()},
+            "learnt": self.learnt.to_state(),
+            "history": self.history.to_state(),
+            **place,
+            **predictor,
+            **expert,
+            **coming,
+            **challenger,
+        }
+
+    @classmethod
+    def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
+        """Return what `to_state` wrote, if it belongs to the schema and the counters."""
+        written = contents.part("written")
+        course = cls(
+            source=contents.text("source"),
+            options=Options.from_state(contents.part("options")),
+            place=_place(contents, schema, counters),
+            written={name: _written(written.part(name)) for name in OUTPUTS},
+            history=History.from_state(contents.part("history")),
+            learnt=Learnt.from_state(contents.part("learnt")),
+        )
+        written.finish()
+        _check_options(contents, course.options, schema)
+        out = course.written["out"].length
+        contents.require(out == 0 or course.options.out != "", f"written, out is {out}, and there is no output")
+        _check_learnt(contents, course.learnt, counters)
+        _check_history(contents, course.history, counters)
+        return course
+
+
+@dataclass
+class StreamState:
+    """What a model file knows of the stream that its model was learnt from.
+
+    Attributes
+    ----------
+    schema : Schema
+        What the columns are.
+    counters : Counters
+        How far it has come.
+    finished : bool
+        Whether the source was read to its end.
+    memory : Memory
+        What it remembers of its columns.
+    course : Course or None
+        What a run needs to go on; None where models were merged.
+    merged : tuple of str
+        The sources of the models that were merged.
+    """
+
+    schema: Schema
+    counters: Counters
+    finished: bool
+    memory: Memory
+    course: Course | None = None
+    merged: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The paths of the sources."""
+        if self.course is None:
+            return self.merged
+        earlier = tuple(one.name for one in self.course.learnt.sources)
+        return earlier if self.finished and earlier else (*earlier, self.course.source)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything by name."""
+        rest = {"merged": to_lines(self.merged)} if self.course is None else self.course.to_state()
+        return {
+            "version": VERSION,
+            "finished": self.finished,
+            "schema": self.schema.to_state(),
+            "counters": self.counters.to_state(),
+            "memory": self.memory.to_state(),
+            **rest,
+        }
+
+    @classmethod
+    def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
+        """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
+        contents.whole("version", low=VERSION, high=VERSION)
+        schema = Schema.from_state(contents.part("schema"))
+        counters = Counters.from_state(contents.part("counters"))
+        memory = Memory.from_state(contents.part("memory"), schema, counters.rows, grows=grows)
+        state = cls(schema, counters, contents.flag("finished"), memory)
+        if "merged" in contents:
+            state.merged = contents.words("merged")
+            contents.require(bool(state.merged), "merged names no source")
+        else:
+            state.course = Course.from_state(contents, schema, counters)
+        contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
+        whole = state.course is None or not state.finished or state.course.learnt.rows == counters.rows
+        contents.require(whole, "finished is true, and the sources of learnt have fewer rows than counters, rows")
+        contents.finish()
+        return state
+
+
+def with_stream(model: Any, state: StreamState) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return a model and the state of its stream as arrays and facts, for `kampong.files.write`.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    state : StreamState
+        What is known of its stream.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        Those of the model, and those of the stream.
+    facts : dict of str to JSON
+        The same, as plain values.
+    """
+    arrays, facts = pack(model)
+    more, facts[STREAM] = flatten(state.to_state())
+    return arrays | {PREFIX + name: array for name, array in more.items()}, facts
+
+
+def write_model(path: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, key: Key = None) -> None:
+    """Write what `with_stream` or `pack` has returned, if a later run can read it; otherwise an earlier file stays.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    arrays : mapping of str to array
+        Those of the model and of its stream.
+    facts : mapping of str to JSON
+        The same, as plain values.
+    key : bytes, str or path, optional
+        The key that signs the file, or the file that holds it.
+    """
+    write(path, arrays, facts, key=key, check=_check)
+
+
+def model_bytes(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> bytes:
+    """Return the bytes that `write_model` would write."""
+    return encode(arrays, facts, check=_check)
+
+
+def _check(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+    """Read a model and the state of its stream as `read_model` does."""
+    _stream_of(arrays, facts, try_unpack(arrays, facts))
+
+
+def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, dict[str, Any]]:
+    """Return the model of a file, the state of its stream where a stream left it, and the facts of the file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
+
+    Returns
+    -------
+    model : estimator
+        The model.
+    state : StreamState or None
+        What is known of its stream.
+    facts : dict of str to JSON
+        Everything that the file says of the model.
+    """
+    try:
+        arrays, facts = read(path, key=key)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}. Give a model that was learnt or saved.") from None
+    return _model_of(path, arrays, facts)
+
+
+def read_model_bytes(data: bytes, name: str) -> tuple[Any, StreamState | None]:
+    """Return the model and the state of its stream in the bytes of a model file, which messages call by a name."""
+    return _model_of(name, *decode(data))[:2]
+
+
+def _model_of(
+    path: str, arrays: Mapping[str, np.ndarray], facts: dict[str, Any]
+) -> tuple[Any, StreamState | None, dict[str, Any]]:
+    known = facts.get("model")
+    name = known.get("class") if isinstance(known, dict) else None
+    if not (isinstance(name, str) and name in CLASSES):
+        importlib.import_module("kampong.registry")  # all estimators register; most files need those that have already
+    try:
+        model = unpack(arrays, facts)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    try:
+        return model, _stream_of(arrays, facts, model), facts
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error} {advice(facts)}") from None
+    except MemoryError:
+        raise CheckpointError(f"{path}: the state of the stream does not fit into memory. {TOO_LARGE}") from None
+
+
+def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model: Any) -> StreamState | None:
+    """Return the state of a stream in what `read` has read."""
+    strangers = [name for name in arrays if not name.startswith(("model.", PREFIX))]
+    strangers += sorted(set(facts) - {"model", "versions", STREAM})
+    if strangers:
+        raise CheckpointError(
+            f"this checkpoint holds {strangers[0]!r:.100}, which is neither the model's nor a stream's."
+        )
+    if STREAM not in facts:
+        return None
+    if not isinstance(facts[STREAM], dict):
+        raise CheckpointError(f"the state of the stream is {facts[STREAM]!r:.100}.")
+    mine = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    contents = Contents(mine, facts[STREAM], "the stream")
+    predictor = contents.part("predictor") if "predictor" in contents else None
+    expert = contents.part("expert") if "expert" in contents else None
+    coming = contents.part("coming") if "coming" in contents else None
+    challenger = contents.part("challenger") if "challenger" in contents else None
+    state = StreamState.from_state(contents, grows=can_widen(model))
+    _check_model(contents, model, state)
+    if predictor is not None:
+        course, made = _predictor_of(predictor, model, state)
+        course.predictor = made
+    if coming is not None:
+        course, made = _predictor_of(coming, model, state)
+        course.coming = made
+        rows = state.counters.rows
+        coming.require(rows < 2 * made.n_rows, f"n_rows is {made.n_rows}, and {rows} rows have been learnt")
+    if expert is not None:
+        _take_expert(expert, model, state)
+    if challenger is not None:
+        challenger.require(state.course is not None, "a model that was merged has none")
+        assert state.course is not None
+        state.course.challenger = Challenger.from_state(challenger, model, state.counters.rows)
+    return state
+
+
+def _predictor_of(contents: Contents, model: Any, state: StreamState) -> tuple[Course, Predictor]:
+    """Return the course of a run and a predictor of it, if it belongs to the model and to the rows so far."""
+    able = state.course is not None and hasattr(model, "_predictor_from")
+    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    assert state.course is not None
+    predictor: Predictor = model._predictor_from(contents)
+    known = set(predictor.classes.tolist()) <= set(model.classes_.tolist())
+    contents.require(known, "it knows classes that the model does not")
+    rows = state.counters.rows
+    contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
+    return state.course, predictor
+
+
+def _take_expert(contents: Contents, model: Any, state: StreamState) -> None:
+    """Give the stream what predicts beside its model, if it belongs to the model and to the rows so far."""
+    able = state.course is not None and state.counters.rows > 0 and hasattr(model, "freeze")
+    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    assert state.course is not None
+    expert = state.course.expert = Expert.from_state(contents, model.n_features_in_)
+    known = set(expert.labels) <= set(model.classes_.tolist())
+    contents.require(known, "it knows classes that the model does not")
+
+
+def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, Any] | None:
+    """Return the place in the source, which is one of its format."""
+    if not counters.records and "place" not in contents:
+        return None
+    part = contents.part("place")
+    place = formats.get(schema.format).place_type.from_state(part)
+    part.require(place.fits(counters.records), f"it does not come after {counters.records} records")
+    part.finish()
+    return place.to_state()
+
+
+def _check_options(contents: Contents, options: Options, schema: Schema) -> None:
+    """Compare the options with the schema that was found with them."""
+    layout, require = options.layout, contents.require
+    require(layout.format in ("auto", schema.format), f"format is {schema.format}, and the options say {layout.format}")
+    rest = set(schema.columns) - {schema.label, *layout.drop}
+    if schema.columns:
+        for name in ("text", "category", "drop"):
+            there = set(getattr(layout, name)) <= set(schema.columns)
+            require(there, f"options, {name} is {getattr(layout, name)!r:.100}, which are not all columns")
+        require(layout.label == schema.label, f"label is {schema.label!r}, and the options say {layout.label!r}")
+        require(rest == set(schema.features), "the columns that drop leaves are not numbers, categories and texts")
+        require(rest & set(layout.text) == set(schema.texts), "texts are not those that the options name")
+        categories = rest & set(layout.category) - set(layout.text)
+        require(categories <= set(schema.categories), "categories are not those that the options name")
+        require(schema.fills == (layout.missing != "dead"), "fills is not what the options say of missing numbers")
+        require(layout.missing == "auto" or not schema.indicated, "indicated holds columns that the options forbid")
+        weighted = bool(schema.texts)
+        require(schema.ngrams == (layout.ngrams if weighted else 1), "ngrams is not what the options say")
+        require(schema.tfidf == (layout.tfidf and weighted), "tfidf is not what the options say")
+        width = layout.hash_width or schema.hash_width
+        require(schema.hash_width in (0, width), f"hash_width is {schema.hash_width}, and the options say {width}")
+    else:
+        stated = layout.max_features or schema.width
+        require(schema.width == stated, f"width is {schema.width}, and the options say {stated}")
+        require(schema.zero_based == layout.zero_based, "zero_based is not what the options say")
+    whole = schema.label_kind == "string" or all(is_whole(label) for label in options.classes)
+    same = whole and as_labels(options.classes, schema.label_kind) == schema.classes
+    require(same, "classes of the schema are not those that the options declare")
+
+
+def _written(contents: Contents) -> Written:
+    """Return what an output held."""
+    found = Written(contents.whole("length"), contents.digest("digest", DIGITS))
+    contents.finish()
+    return found
+
+
+def _check_learnt(contents: Contents, learnt: Learnt, counters: Counters) -> None:
+    """Compare the sources with the counters."""
+    for name in ("rows", "dead"):
+        mine, theirs = getattr(learnt, name), getattr(counters, name)
+        contents.require(mine <= theirs, f"learnt, {name} is {mine}, and counters, {name} is {theirs}")
+
+
+def _check_history(contents: Contents, history: History, counters: Counters) -> None:
+    """Compare the history with the counters."""
+    for name in ("rows", "scored", "correct", "dead"):
+        mine, theirs = getattr(history, name), getattr(counters, name)
+        contents.require(mine == theirs, f"counters, {name} is {theirs}, and the history has {mine}")
+    numbers = history.points().row_numbers
+    ascend = not len(numbers) or (numbers[0] >= 1 and numbers[-1] <= counters.rows and (np.diff(numbers) > 0).all())
+    contents.require(bool(ascend), "history, point_facts has row numbers that are not those of rows, in order")
+
+
+def _check_model(contents: Contents, model: Any, state: StreamState) -> None:
+    """Compare the stream with its model."""
+    if not state.counters.rows:
+        return
+    width, schema, rows = getattr(model, "n_features_in_", None), state.schema, state.memory.width
+    contents.require(width == rows, f"schema, width makes rows of {rows} features, and the model has {width}")
+    labels = getattr(model, "classes_", np.empty(0)).tolist()
+    texts = {isinstance(label, str) for label in labels}
+    fits = texts <= {schema.label_kind == "string"}
+    contents.require(fits, f"schema, label_kind is {schema.label_kind}, and the classes of the model are not")

@@ -1,0 +1,1 @@
+"""What a run writes besides its model: predictions, dead letters, progress; checked before it begins."""

@@ -1,0 +1,728 @@
+"""The learning loop: score each batch, then learn it; save state, place and lengths together; resume from there."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kampong._core.compute import one_blas_thread
+from kampong.files import held, pack
+from kampong.files.signing import key_bytes
+from kampong.streaming import formats
+from kampong.streaming.arrow import pa
+from kampong.streaming.challenger import Challenger, challenge, next_after
+from kampong.streaming.columns.memory import Memory, can_widen
+from kampong.streaming.columns.schema import Layout
+from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.expert import Expert, asked, wants_expert
+from kampong.streaming.history.history import History, candidates
+from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
+from kampong.streaming.outputs.appended import DeadLetters, Written
+from kampong.streaming.outputs.rows import Output, format_of
+from kampong.streaming.outputs.targets import check_targets, key_file
+from kampong.streaming.prediction import (
+    Answers,
+    Said,
+    answer,
+    chances_of,
+    classes_present,
+    eigenvalues_of,
+    half_life_of,
+    known_classes,
+    learn_batch,
+    renewed,
+    settle,
+    together,
+    turn_of,
+    watches,
+)
+from kampong.streaming.renewal import Coming, begin
+from kampong.streaming.schedule import Schedule
+from kampong.streaming.sources.learnt import Learnt
+from kampong.streaming.sources.source import Source
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kampong._core.compute import Float, Rows
+    from kampong.files.signing import Key
+    from kampong.predictor import Predictor
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.columns.schema import Schema
+
+MOST_CLASSES = 1000
+MIXED = 10  # turns for each class that a stream in random order must be expected to have before it counts as sorted
+SORTED = (
+    "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
+    "shuffle the records for one that does."
+)
+FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again")
+"""Options that belong to a source, so that the next one may have others."""
+
+COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
+
+
+@dataclass
+class Run:
+    """A run of `learn`: the model and what is known of the stream so far.
+
+    Parameters
+    ----------
+    model : estimator
+        The model. After a resumed run, use this one and not the one that you passed.
+    counters : Counters
+        Records, rows, dead letters, right predictions.
+    history : History
+        The course of the stream.
+    schema : Schema
+        What the columns are.
+    predictor : Predictor or None
+        What predicted the last batch, where the model can be frozen.
+    place : dict or None
+        The place in the source after the last batch.
+    memory : Memory or None
+        What the stream remembers of its columns.
+    finished : bool
+        Whether the source was read to its end.
+    resumed : bool
+        Whether the run went on from a model file.
+    stopped : bool
+        Whether it was asked to stop before the end.
+    learnt : Learnt
+        The sources that the model has learnt to their end, in this run and before.
+    skipped : tuple of str
+        The files of this run that were left out, because they were learnt before.
+    earlier : Counters
+        What had come before this source; all zero where the model begins with it.
+    remark : str
+        What a user should know of the order of the records, "" without anything.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.streaming import learn
+    >>> flowers = Path(tempfile.mkdtemp()) / "flowers.csv"
+    >>> lines = [f"{i % 7},{i % 3 + 5 * (i % 2)},{'rose' if i % 2 else 'lily'}" for i in range(60)]
+    >>> _ = flowers.write_text("length,width,kind" + chr(10) + chr(10).join(lines))
+    >>> run = learn(str(flowers), FisherDiscriminant(), label="kind")
+    >>> run.counters.rows, run.finished
+    (60, True)
+    """
+
+    model: Any
+    counters: Counters = field(default_factory=Counters)
+    history: History = field(default_factory=History)
+    schema: Schema | None = None
+    predictor: Predictor | None = None
+    place: dict[str, Any] | None = None
+    memory: Memory | None = None
+    finished: bool = False
+    resumed: bool = False
+    stopped: bool = False
+    learnt: Learnt = field(default_factory=Learnt)
+    skipped: tuple[str, ...] = ()
+    earlier: Counters = field(default_factory=Counters)
+    remark: str = ""
+
+
+def learn(
+    source: Source | str,
+    model: Any,
+    *,
+    label: str | None = None,
+    model_file: str = "",
+    out: str = "",
+    dead_letters: str = "",
+    classes: Sequence[Any] = (),
+    strict: bool = False,
+    max_classes: int = MOST_CLASSES,
+    checkpoint_every: float = 30.0,
+    watch: Callable[[Run], None] | None = None,
+    stop: threading.Event | None = None,
+    key: Key = None,
+    again: bool = False,
+) -> Run:
+    """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
+
+    Where the run saved in `model_file` has come to the end of its source, the model goes on with the new files of this
+    one. Files that it has learnt before are recognised by their bytes and left out; `LearntError` says that there is no
+    other.
+
+    Each batch is predicted before it is learnt, so the accuracy is honest. The same source and arguments give the same
+    model, bit for bit, however often the run was stopped or killed, and both from Python and from the command line.
+
+    Parameters
+    ----------
+    source : Source or str
+        What to learn from, or its path.
+    model : estimator
+        An estimator with `partial_fit`, such as `FisherDiscriminant`.
+    label : str, optional
+        The column of the class, where `source` is a path; by default that of the model in `model_file`.
+    model_file : str
+        Where the model and the state of the run are saved; if a run is saved there already, it is resumed.
+    out : str
+        Where to write row, label, prediction and coordinates of each good record; "-" is stdout.
+    dead_letters : str
+        Where bad records go; by default `model_file` with ".dead.jsonl" added.
+    classes : sequence
+        The classes that may come. A record of another class is a dead letter.
+    strict : bool
+        Stop at the first bad record.
+    max_classes : int
+        Stop at more classes than this: the column is then probably not a label.
+    checkpoint_every : float
+        Seconds between two saves.
+    watch : callable, optional
+        Called with the run after each batch.
+    stop : threading.Event, optional
+        Set it to save and stop after the current batch.
+    key : bytes, str or path, optional
+        The key of the model file, or the file that holds it, where model files are signed.
+    again : bool
+        Learn files that were learnt before once more.
+
+    Returns
+    -------
+    Run
+        The model, counters and history.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from kampong import FisherDiscriminant
+    >>> from kampong.streaming import learn
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lines = [f"{i % 7},{i % 3 + 5 * (i % 2)},{'rose' if i % 2 else 'lily'}" for i in range(60)]
+    >>> _ = (folder / "flowers.csv").write_text("length,width,kind" + chr(10) + chr(10).join(lines))
+    >>> file = str(folder / "flowers.kampong")
+    >>> run = learn(str(folder / "flowers.csv"), FisherDiscriminant(), label="kind", model_file=file)
+    >>> run.model.predict([[3.0, 6.0], [3.0, 1.0]])
+    array(['rose', 'lily'], dtype='<U4')
+    >>> _ = (folder / "more.csv").write_text("length,width,kind" + chr(10) + chr(10).join(lines[7:]))
+    >>> learn(str(folder / "more.csv"), FisherDiscriminant(), model_file=file).counters.rows
+    113
+    """
+    if isinstance(source, str):
+        source = Source(source, Layout(label=label))
+    letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
+    targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
+    check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
+    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again)
+    with held(model_file):
+        return _run(learner, letters, checkpoint_every, watch, stop)
+
+
+def _run(
+    learner: _Learner,
+    letters: str,
+    checkpoint_every: float,
+    watch: Callable[[Run], None] | None,
+    stop: threading.Event | None,
+) -> Run:
+    """Resume or begin, learn to the end of the source, save."""
+    run = learner.prepare()
+    try:
+        learner.open(letters, stop)
+        with one_blas_thread():  # the other cores parse
+            _loop(learner, checkpoint_every, watch, stop)
+            learner.finish(stop)
+    except SourceError:
+        if run.counters.rows and learner.began:  # a damaged source may be repaired
+            learner.save()
+        raise
+    finally:
+        learner.close()
+    return run
+
+
+def _loop(
+    learner: _Learner,
+    checkpoint_every: float,
+    watch: Callable[[Run], None] | None,
+    stop: threading.Event | None,
+) -> None:
+    """Take batch after batch; save now and then."""
+    saved = last = time.monotonic()
+    for batch in learner.stream:
+        learner.begin()
+        learner.take(batch)
+        now = time.monotonic()
+        learner.note(now - last)
+        last = now
+        if watch is not None:
+            watch(learner.run)
+        if stop is not None and stop.is_set():
+            break
+        if now - saved >= checkpoint_every:
+            learner.save()
+            saved = time.monotonic()
+
+
+class _Learner:
+    """One run: what `learn` does, step by step."""
+
+    def __init__(
+        self,
+        source: Source,
+        model: Any,
+        model_file: str,
+        out: str,
+        classes: tuple[Any, ...],
+        strict: bool,
+        max_classes: int,
+        key: bytes | None,
+        again: bool,
+    ) -> None:
+        self.key, self.again = key, again
+        self.source, self.model_file, self.out_path = source, model_file, out
+        self.strict, self.max_classes = strict, max_classes
+        self.classes = classes
+        self.run = Run(model)
+        self.written: dict[str, Written] = {}
+        self.files: list[str] = []
+        self.letters, self.began = "", False
+        self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
+        self.known: set[Any] = set(known_classes(model) or ())
+        self.observed: dict[str, Any] = {}
+        self.expert: Expert | None = None
+        self.coming: Coming | None = None
+        self.challenger: Challenger | None = None
+        self.shown: Predictor | None = None
+        self.centres: tuple[np.ndarray, Float] | None = None
+        self.stream: Any = None
+        self.out: Any = None
+        self.dead: Any = None
+
+    def prepare(self) -> Run:
+        """Return the run, as it was saved if there is a model file."""
+        if self.model_file and Path(self.model_file).exists():
+            self._resume()
+        return self.run
+
+    def open(self, dead_letters: str, stop: threading.Event | None) -> None:
+        """Open the source: at its place, or at its start where what was saved had come to its end."""
+        run, new, self.letters = self.run, self.run.finished, dead_letters
+        place = run.place
+        if new and run.schema is not None:
+            place = _place_of(run).next_source().to_state()
+            found = self.source.format()
+            if found != run.schema.format:
+                raise SourceError(
+                    f"{self.source.path}: this is {found}, and {self.model_file} was learnt from {run.schema.format}. "
+                    f"Convert it; or learn it with another --model."
+                )
+        known = None if self.again else tuple(run.learnt.sources)
+        schema = run.schema if place else None  # if nothing was read yet, the columns are found again
+        source = replace(self.source, known=known)
+        self.stream = source.open(schema=schema, place=place, classes=self.classes, stop=stop)
+        run.schema, self.files = self.stream.schema, source.files(formats.get(self.stream.schema.format))
+        if run.schema.label is None:
+            names = ", ".join(repr(name) for name in run.schema.columns[:12])
+            raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
+        if run.memory is None or not place:
+            run.memory = Memory(run.schema, grows=can_widen(run.model))
+        if run.memory.grows and run.schema.texts:
+            run.model._expect_width(run.schema.width)
+        if new:
+            run.earlier, self.start = replace(run.counters), place
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Open the outputs: at what was saved of them, or after what is there where a new source begins."""
+        run, new = self.run, self.run.finished
+        if self.began:
+            return
+        wanted = getattr(run.model, "n_components", None)
+        count = int(wanted) if isinstance(wanted, int) else COORDINATES
+        columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
+        self.out = Output(self.out_path, columns, self.written.get("out"), goes_on=new)
+        named = self.letters != f"{self.model_file}.dead.jsonl"
+        self.dead = DeadLetters(self.letters, self.written.get("dead_letters"), goes_on=new, follow=named)
+        self.began, run.finished = True, False
+        if new:  # from here on a run that is killed goes on with this source, and cuts back what it writes
+            run.place = self.start
+            self.save()
+
+    def take(self, batch: Batch) -> None:
+        """Score a batch, learn it, and write what is to be written."""
+        run = self.run
+        self._end_file(batch.place)
+        if batch.dead:
+            if self.strict:
+                self._refuse(batch)
+            self.dead.add(batch.dead, self._file_of(batch.place or {}))
+        batch = self._remember(batch)
+        said = Said.nothing(batch.rows)
+        if batch.rows and batch.X is not None and batch.y is not None:
+            self._check_classes(batch.y)
+            run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
+            run.counters.pairs += batch.rows - 1
+            numbers, parts, start = run.counters.records + batch.good + 1, [], 0
+            shown = candidates(batch.rows)
+            while start < batch.rows:
+                stop = start + self._piece(batch.y[start:])
+                mine = shown[np.searchsorted(shown, start) : np.searchsorted(shown, stop)] - start
+                part = self._take_piece(batch.X[start:stop], batch.y[start:stop], mine)
+                self.out.add(numbers[start:stop], {"label": batch.y[start:stop], "predicted": part.labels}, part.points)
+                parts.append((stop - start, part))
+                start = stop
+            said = together(parts)
+        self.observed = self._observed(batch, said)
+        run.counters.records += batch.records
+        run.counters.dead += len(batch.dead)
+        run.place = batch.place
+        if run.counters.rows == 0 and run.counters.dead >= 1000:
+            raise SourceError(
+                f"{self.source.path}: none of the first {run.counters.dead:,} records could be used; the first says: "
+                f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
+            )
+
+    def _file_of(self, place: Mapping[str, Any]) -> str:
+        """Return the path of the file of a place."""
+        return self.files[int(place.get("file", 0))]
+
+    def _end_file(self, following: Mapping[str, Any] | None = None) -> None:
+        """Remember the file of the last batch as learnt, where the next one is of another file or does not come."""
+        run = self.run
+        if not run.place or (following is not None and following.get("file", 0) == run.place.get("file", 0)):
+            return
+        place = _place_of(run)
+        if place.started:
+            run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.rows, run.counters.dead)
+
+    def _piece(self, labels: np.ndarray) -> int:
+        """Return how many of the rows that wait are predicted before any of them is learnt."""
+        if not hasattr(self.run.model, "freeze"):
+            return len(labels)  # such a model learns a batch at a time
+        if not self.run.counters.rows:  # landmarks are placed with the first rows
+            return len(labels) if hasattr(self.run.model, "landmarks") else 1
+        rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+        if self.coming is not None:
+            rows = min(rows, self.coming.due - self.run.counters.rows)
+        if hasattr(self.run.model, "landmarks"):
+            due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
+            rows = min(rows, due - self.run.counters.rows)
+        return turn_of(self.run.model, rows)
+
+    def _schedule(self) -> Schedule:
+        """Return when the predictor is renewed."""
+        return Schedule.of(self.run.model, rare=self.expert is not None and self.expert.leads)
+
+    def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
+        """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
+        run = self.run
+        declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
+        if not run.counters.rows and wants_expert(run.model, X):
+            self.expert = Expert(X.shape[1])
+        said = self._ask(X, shown) if run.counters.rows else Answers()
+        with warnings.catch_warnings():
+            # scikit-learn takes a small batch of many classes for a regression, and warns.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            labels = self._learn(X, y, declared, said.labels)
+        if labels is not None and labels is not said.labels:
+            said = said._replace(labels=labels, chances=chances_of(run.model))
+        if self.expert is not None:
+            said = self._ask_expert(self.expert, X, y, shown, said)
+        if said.labels is not None:
+            run.counters.scored += len(y)
+            run.counters.correct += int(np.count_nonzero(said.labels == y))
+        run.counters.rows += len(y)
+        if hasattr(run.model, "freeze"):
+            before = run.predictor
+            self._renew()
+            self._compare(X, y, said.labels)
+            if run.predictor is not before:
+                self._note_choices()
+        return said
+
+    def _renew(self) -> None:
+        """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""
+        run, rows, schedule = self.run, self.run.counters.rows, self._schedule()
+        if self.coming is not None and rows >= self.coming.due:
+            self._arrive()
+        coming = begin(run.model, run.predictor, schedule, rows)
+        if coming is None:
+            run.predictor = renewed(run.model, run.predictor, schedule, rows)
+        else:
+            self.coming = coming
+
+    def _compare(self, X: Rows, y: np.ndarray, said: np.ndarray | None) -> None:
+        """Let a model on new landmarks, where there is one, take rows too; at the end of its time the better stays."""
+        run, rows, other = self.run, self.run.counters.rows, self.challenger
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            if other is None:
+                self.challenger = challenge(run.model, rows)
+            elif not other.take(X, y, said, rows):
+                self.challenger = None
+            elif rows >= other.due:
+                run.predictor = other.give(run.model) if other.wins else run.predictor
+                self.challenger = None
+
+    def _arrive(self) -> None:
+        """Let a predictor that was solved beside the stream take its place, unless a newer one has."""
+        coming, self.coming, now = self.coming, None, self.run.predictor
+        if coming is not None:
+            found = coming.result(self.run.model.n_features_in_)
+            if found is not None and (now is None or found.n_rows > now.n_rows):
+                self.run.predictor = found
+
+    def _ask(self, X: Rows, shown: np.ndarray) -> Answers:
+        """Return what the model says of rows; where an expert predicts, of those on which both are compared."""
+        run = self.run
+        if self.expert is None or not self.expert.leads:
+            return answer(run.model, run.predictor, X, shown)
+        if run.predictor is None:
+            return Answers()
+        points = run.predictor.points(X) if self.out_path else None
+        return Answers(points, run.predictor.answers(X[asked(shown)])[1])
+
+    def _ask_expert(self, expert: Expert, X: Any, y: np.ndarray, shown: np.ndarray, said: Answers) -> Answers:
+        """Have the expert predict and learn rows, compare it with the subspace, and return what the leader said."""
+        if not expert.has_room(X.shape[1], len(self.known)):
+            self.expert = None
+            return said if not expert.leads else answer(self.run.model, self.run.predictor, X, shown)
+        leads, mine = expert.leads, expert.take(X, y)
+        if said.labels is not None:
+            some = asked(shown)
+            theirs = said.labels if leads else said.labels[some]
+            expert.judge(mine.labels[some] == y[some], theirs == y[some])
+        if not leads:
+            return said
+        return Answers(said.points, mine.labels, mine.chances) if mine.known > 1 else Answers(said.points)
+
+    def _note_choices(self) -> None:
+        """Tell the history what is in use now."""
+        run = self.run
+        if run.predictor is not None:
+            kind, head = run.predictor.criterion, run.predictor.head.name
+            chosen = run.predictor.choice is not None
+            run.history.choices.note(
+                run.counters.rows, kind.parameter, kind.value, head, half_life_of(run.model), exactly=chosen
+            )
+
+    def _remember(self, batch: Batch) -> Batch:
+        """Learn the columns of a batch, make room for new ones, and return the batch as rows for the model."""
+        run = self.run
+        assert self.run.memory is not None
+        batch = self.run.memory.take(batch)
+        run.counters.filled += batch.filled
+        run.counters.unknown += batch.unknown
+        if run.counters.rows and self.run.memory.width > run.model.n_features_in_:
+            run.model._move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
+            if run.predictor is not None:
+                run.predictor = run.predictor.widened(self.run.memory.width)
+            if self.expert is not None:
+                self.expert.widen(self.run.memory.width)
+        return batch
+
+    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None) -> np.ndarray | None:
+        """Let the model learn; if it raises an error, save what was learnt before.
+
+        A model that watches for drift predicts each row itself, with all rows before it; return its predictions.
+        """
+        run = self.run
+        try:
+            if watches(run.model):
+                found: np.ndarray | None = run.model._predict_then_learn(X, y, run.predictor, said)
+                return found
+            learn_batch(run.model, X, y, declared)
+        except ValueError as error:
+            if run.counters.rows:
+                self.save()
+            raise StreamError(f"{self.source.path}: {error}") from None
+        return None
+
+    def note(self, seconds: float) -> None:
+        """Add the last batch to the history."""
+        run, seen = self.run, self.observed
+        points = seen.pop("points")
+        run.history.observe(**seen, seconds=seconds, eigenvalues=eigenvalues_of(run.model, run.predictor))
+        if points is not None:
+            points["row_numbers"] += run.counters.rows - len(seen["labels"]) + 1
+            run.history.keep_points(**points, centres=self.centres)
+
+    def _observed(self, batch: Batch, said: Said) -> dict[str, Any]:
+        """Return what the history takes of a batch.
+
+        Its points are where the directions lie after it, so that all rows of a short stream can be drawn together.
+        """
+        run = self.run
+        seen: dict[str, Any] = {"labels": (), "predicted": (), "dead": batch.dead, "points": None}
+        if batch.y is None or batch.X is None or not batch.rows:
+            return seen
+        self._note_choices()  # the half-life may have changed since the predictor was renewed
+        seen |= {"labels": batch.y, "predicted": said.predicted}
+        shown = candidates(batch.rows)
+        points = None if said.points is None else said.points[shown]
+        if run.predictor is not None:
+            if run.predictor is not self.shown:
+                self.shown, self.centres = run.predictor, (run.predictor.classes, run.predictor.centres)
+            points = run.predictor.points(batch.X[shown])
+        if points is not None:
+            some = {"labels": batch.y[shown], "predicted": said.predicted[shown], "probability": said.chances[shown]}
+            seen["points"] = {"projected": points, "row_numbers": shown.copy(), **some}
+        return seen
+
+    def save(self) -> None:
+        """Save the run: outputs first, then the model file that says how long they are."""
+        self.written = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
+        if self.model_file:
+            write_model(self.model_file, *self._to_state(), key=self.key)
+
+    def finish(self, stop: threading.Event | None) -> None:
+        """Save, and say whether the source was read to its end."""
+        run = self.run
+        run.stopped, run.skipped = stop is not None and stop.is_set(), tuple(self.stream.skipped)
+        if not self.began:
+            self._refuse_nothing()
+            return
+        run.finished = not run.stopped
+        if run.finished and run.counters.rows == 0:
+            raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
+        if run.finished:
+            self._end_file()
+        if run.finished and self._is_sorted():
+            run.remark = SORTED
+            if hasattr(run.model, "_keep_all"):
+                run.model._keep_all()
+        pa.default_memory_pool().release_unused()  # what parsing took, for the solve
+        if run.finished:
+            self._arrive()
+        if run.counters.rows:
+            settle(run.model, run.predictor, run.counters.rows)
+        self.save()
+
+    def _refuse_nothing(self) -> None:
+        """Refuse sources that hold nothing new, unless the run was stopped while it waited for more."""
+        run = self.run
+        if run.skipped and not run.stopped:
+            names = ", ".join(run.skipped[:3]) + (f" and {len(run.skipped) - 3:,} more" if run.skipped[3:] else "")
+            raise LearntError(
+                f"{names}: {self.model_file} has learnt this already ({run.counters.rows:,} rows in all). Give other "
+                "files, or --again to learn it once more."
+            )
+        if not run.stopped:
+            raise SourceError(f"{self.source.path}: the source holds no record.")
+
+    def _is_sorted(self) -> bool:
+        """Tell whether all rows of a class came together, though there are many of each."""
+        counts = np.asarray(getattr(self.run.model, "class_counts_", ()), dtype=np.float64)
+        pairs, classes = self.run.counters.pairs, len(self.known)
+        if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
+            return False
+        mixed = pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
+        return mixed > MIXED * classes
+
+    def close(self) -> None:
+        """Close what is open."""
+        for one in (self.stream, self.out, self.dead):
+            if one is not None:
+                one.close()
+
+    def _refuse(self, batch: Batch) -> None:
+        """Stop a strict run; what was learnt before the batch is saved."""
+        letter = batch.dead[0]
+        if self.run.counters.rows:
+            self.save()
+        raise RecordError(
+            f"{self.source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}. The record begins "
+            f"{letter.text[:80]!r}. Repair it, or leave out --strict to set bad records aside."
+        )
+
+    def _check_classes(self, y: np.ndarray) -> None:
+        self.known.update(np.unique(y).tolist())
+        if len(self.known) > self.max_classes:
+            examples = ", ".join(repr(label) for label in sorted(self.known)[:3])
+            raise StreamError(
+                f"{self.source.path}: more than {self.max_classes:,} classes ({examples}, …). Is "
+                f"{self.source.layout.label!r} the label? --max-classes allows more."
+            )
+
+    def _options(self) -> Options:
+        """Return what must stay the same when a run is resumed."""
+        return Options(
+            layout=self.source.layout,
+            classes=tuple(str(label) for label in self.classes),
+            strict=self.strict,
+            max_classes=self.max_classes,
+            live=self.source.live,
+            out=format_of(self.out_path) if self.out_path else "",
+            again=self.again,
+        )
+
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        run = self.run
+        assert run.schema is not None
+        assert self.run.memory is not None
+        coming = None if self.coming is None else self.coming.result(run.model.n_features_in_)
+        course = Course(
+            self.source.name,
+            self._options(),
+            run.place,
+            self.written,
+            run.history,
+            run.predictor,
+            self.expert,
+            coming,
+            self.challenger,
+            run.learnt,
+        )
+        return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
+
+    def _resume(self) -> None:
+        """Take the state of a model file, if its run had the same options."""
+        model, state, facts = read_model(self.model_file, key=self.key)
+        if state is None or state.course is None:
+            raise ResumeError(
+                f"{self.model_file}: this model does not hold a run that can go on (it was saved from Python, or "
+                "merged). Use another --model, and merge both afterwards."
+            )
+        run, course, layout = self.run, state.course, self.source.layout
+        if layout.label is None:  # what a user leaves out is as before
+            layout = replace(layout, label=course.options.layout.label)
+        if layout.format == "auto" and self.source.path == "-":
+            layout = replace(layout, format=course.options.layout.format)
+            layout = layout if layout.format != "auto" else replace(layout, format=state.schema.format)
+        self.source = replace(self.source, layout=layout)
+        self._check_same(facts["model"], course.options, free=FREE if state.finished else ())
+        run.model, run.schema, run.counters = model, state.schema, state.counters
+        run.place, run.history, self.written = course.place, course.history, course.written
+        run.learnt = course.learnt
+        self.run.memory = state.memory
+        run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
+        self.expert, self.challenger = course.expert, course.challenger
+        if course.coming is not None:
+            self.coming = Coming(course.coming, course.coming.n_rows)
+        self.known = set(known_classes(run.model) or ())
+
+    def _check_same(self, model: Mapping[str, Any], options: Options, free: Sequence[str]) -> None:
+        """Refuse to go on with other options than those that are free."""
+        mine = pack(self.run.model)[1]["model"]
+        before = {**model["parameters"], **options.by_name(), "model": model["class"]}
+        now = {**mine["parameters"], **self._options().by_name(), "model": mine["class"]}
+        differ = [key for key in sorted({*before, *now} - {*free}) if before.get(key) != now.get(key)]
+        if differ:
+            said = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in differ)
+            raise ResumeError(
+                f"{self.model_file}: the run saved here had other options: {said}. Start with the same ones to go on, "
+                "or use another --model to start anew."
+            )
+
+
+def _place_of(run: Run) -> Any:
+    """Return the place of a run as an object of its format."""
+    assert run.schema is not None
+    assert run.place is not None
+    return formats.get(run.schema.format).place_type(**run.place)

@@ -1,0 +1,311 @@
+"""Sources: a path and what is known of it; other threads read ahead from a place, and batches come in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import queue
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kampong._core.compute import available_threads
+from kampong.streaming import formats
+from kampong.streaming.columns.schema import Layout, Schema
+from kampong.streaming.errors import SourceError
+from kampong.streaming.opening import open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kampong.streaming.columns.records import Batch
+    from kampong.streaming.formats.format import Format, Opened, Part
+    from kampong.streaming.sources.learnt import LearntSource
+
+COMPRESSED = (".gz", ".zst")
+AHEAD = 2  # batches that each thread reads ahead
+PATIENCE = 0.2  # seconds until a request to stop is noticed while a pipe is silent
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    r"""A labelled stream: where it is, and what is known of its columns.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder of files of one format, or "-" for stdin. gzip and Zstandard are recognised by their first
+        bytes.
+    layout : Layout
+        The label, the format and other facts; the rest is found in the first block.
+    follow : bool
+        Whether to wait for more at the end of the file.
+    live : bool
+        Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
+    more : tuple of str
+        Further files of the same format and columns, which are read after the first, in this order.
+    untrusted : bool
+        Whether the bytes may be made to do harm. Tables are then read in a process of their own, with limits, and
+        formats that are not known to withstand any bytes are refused.
+    known : tuple of LearntSource, optional
+        What was learnt before: such files are left out, and one that has grown since goes on where it ended. By default
+        every file is read.
+
+    See Also
+    --------
+    learn : Learns from a source.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
+    >>> _ = path.write_text("x,y,kind\n1,2,a\n3,4,b\n5,oops,b\n")
+    >>> source = Source(str(path), Layout(label="kind"))
+    >>> for batch in source.open():
+    ...     print(batch.X.tolist(), batch.y.tolist(), batch.dead[0].reason)
+    [[1.0, 2.0], [3.0, 4.0]] ['a', 'b'] column 'y' holds 'oops', which is not a number
+    """
+
+    path: str
+    layout: Layout = dataclasses.field(default_factory=Layout)
+    follow: bool = False
+    live: bool = False
+    more: tuple[str, ...] = ()
+    untrusted: bool = False
+    known: tuple[LearntSource, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The paths, for messages."""
+        return ", ".join((self.path, *self.more))
+
+    def files(self, wanted: Format) -> list[str]:
+        """Return all files in the order in which they are read: those of a folder by name."""
+        if self.more and "-" in (self.path, *self.more):
+            raise SourceError(f"{self.name}: stdin cannot be read together with files. Give files only.")
+        found: list[str] = []
+        for path in (self.path, *self.more):
+            found += _inside(path, wanted) if path != "-" and Path(path).is_dir() else [path]
+        return found
+
+    def open(
+        self,
+        *,
+        schema: Schema | None = None,
+        place: Mapping[str, Any] | None = None,
+        classes: Sequence[Any] = (),
+        stop: threading.Event | None = None,
+        apply: bool = False,
+    ) -> Stream:
+        """Open the source.
+
+        Parameters
+        ----------
+        schema : Schema, optional
+            What the columns are; by default this is found in the first block.
+        place : mapping, optional
+            Where to start, as `Stream.place` gave it.
+        classes : sequence
+            The only labels allowed, where they are known.
+        stop : threading.Event, optional
+            Ends the wait for more of a followed file.
+        apply : bool
+            Whether the schema is that of a model which is to be applied: columns are matched by name, and the label
+            may be absent.
+
+        Returns
+        -------
+        Stream
+            An iterable of batches.
+        """
+        chosen = formats.get(self.format() if schema is None or apply else schema.format)
+        if self.follow and not chosen.can_grow:
+            raise SourceError(
+                f"{self.path}: --follow needs lines of text; {chosen.name} files do not grow line by line."
+            )
+        if self.untrusted and not chosen.from_strangers:
+            raise SourceError(
+                f"{self.path}: --untrusted allows formats that withstand any bytes, and {chosen.name} does not say so "
+                "(`from_strangers`). Convert the file to CSV or JSON lines."
+            )
+        opened = chosen.open(self, place, stop)
+        try:
+            parts = iter(opened)
+            if schema is None or apply:
+                schema, columns, first = self._begin(chosen, parts, schema, classes)
+                parts = itertools.chain([first], self._bodies(chosen, parts, columns, schema))
+            else:
+                parts = self._bodies(chosen, parts, schema.columns, schema, goes_on=True)
+        except BaseException:
+            opened.close()
+            raise
+        return Stream(schema, parts, chosen.parse, opened, stop)
+
+    def inputs(self) -> dict[str, list[str]]:
+        """Return the files that are read, by the name that a message gives them."""
+        return {"the source": [self.path, *self.more]}
+
+    def endings(self) -> tuple[str, ...]:
+        """Return how the files of a folder end; () for a source that is no folder."""
+        if not any(path != "-" and Path(path).is_dir() for path in (self.path, *self.more)):
+            return ()
+        return tuple(one + more for one in formats.get(self.format()).endings for more in ("", *COMPRESSED))
+
+    def format(self) -> str:
+        """Return the format that was stated, or that the name and the first bytes show."""
+        if self.layout.format != "auto":
+            return formats.get(self.layout.format).name
+        if self.path == "-":
+            example = formats.names()[0]
+            raise SourceError(
+                f"stdin has no file name that shows its format. State it, for instance with --format {example}."
+            )
+        path, known = Path(self.path), formats.latest_first()
+        if path.is_dir():
+            found = [one for one in known if _inside(self.path, one, needed=False)]
+            if not found:
+                raise SourceError(f"{path}: the folder holds no file of a known format: {', '.join(formats.names())}.")
+            if len(found) > 1:
+                names = " and ".join(one.name for one in found)
+                raise SourceError(f"{path}: the folder holds files of {names}. State which with --format.")
+        else:
+            endings = [ending.lower() for ending in path.suffixes if ending.lower() not in COMPRESSED]
+            found = [one for one in known if endings and endings[-1] in one.endings] or self._recognised(known)
+        if not found:
+            raise SourceError(f"{path}: its format is not known. State it with --format: {', '.join(formats.names())}.")
+        return found[0].name
+
+    def _recognised(self, known: Sequence[Format]) -> list[Format]:
+        file, _, raw = open_bytes(self.path)
+        with raw, file:
+            first = bytes(file.read(2**16) or b"")
+        return [one for one in known if one.recognises(first)]
+
+    def _begin(
+        self, chosen: Format, parts: Iterator[Part], schema: Schema | None, classes: Sequence[Any]
+    ) -> tuple[Schema, Sequence[str], Part]:
+        """Read the header and enough to know the columns; return the schema, the columns and the first records."""
+        first = next(parts, None)
+        if first is None:
+            raise SourceError(f"{self.path}: the source holds no record.")
+        columns, first = chosen.header(self, first)
+        while first.blank and (more := next(parts, None)) is not None:
+            first = more
+        if schema is not None:
+            return chosen.fit(self, schema, columns), columns, first
+        if first.blank:
+            raise SourceError(f"{self.path}: the source holds no record.")
+        return chosen.describe(self, columns, first, classes), columns, first
+
+    def _bodies(
+        self, chosen: Format, parts: Iterator[Part], expected: Sequence[str], schema: Schema, *, goes_on: bool = False
+    ) -> Iterator[Part]:
+        """Yield parts without the headers of their files, which must all be the same."""
+        for number, part in enumerate(parts):
+            if self.live and goes_on and number == 0:  # a feed that is taken up again may have a header or none
+                names, body = chosen.header(self, part)
+                meant = list(names) == list(expected) or bool(set(names) & set(expected))
+            else:
+                names, body = chosen.header(self, part) if part.begins else ([], part)
+                meant = bool(names)
+            if meant:
+                self._check_header(chosen, part, names, expected, schema, goes_on)
+            yield body if meant else part
+
+    def _check_header(
+        self, chosen: Format, part: Part, names: Sequence[str], expected: Sequence[str], schema: Schema, goes_on: bool
+    ) -> None:
+        files = self.files(chosen)
+        path = files[getattr(part.end, "file", 0)]
+        others = "those that the model was learnt from" if goes_on else f"those of {files[0]}"
+        if list(names) != list(expected):
+            raise SourceError(
+                f"{path}: its columns are not {others}: {', '.join(names[:6])} in place of "
+                f"{', '.join(expected[:6])}. Give files of the same columns, in the same order."
+            )
+        delimiter = getattr(names, "delimiter", schema.delimiter)
+        if delimiter != schema.delimiter:
+            raise SourceError(
+                f"{path}: its columns are separated by {delimiter!r}, and {others} by {schema.delimiter!r}. Convert it."
+            )
+
+
+def _inside(folder: str, wanted: Format, *, needed: bool = True) -> list[str]:
+    """Return the files of a format in a folder and the folders in it, by name; hidden ones are left out."""
+    endings = tuple(one + more for one in wanted.endings for more in ("", *COMPRESSED))
+    named = [one for one in Path(folder).rglob("*") if one.is_file() and one.name.lower().endswith(endings)]
+    found = sorted(str(one) for one in named if not one.name.startswith((".", "_")))
+    if needed and not found:
+        raise SourceError(f"{folder}: the folder holds no {wanted.name} file (*{wanted.endings[0]}).")
+    return found
+
+
+class Stream:
+    """An open source: iterate over its batches, each with the place after it; read and parsed ahead, in order."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        parts: Iterable[Part],
+        parse: Callable[[Schema, Any], Batch],
+        opened: Opened,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.schema, self._stop = schema, stop
+        self._parts, self._parse, self._opened = parts, parse, opened
+        self._closed, self._reading = threading.Event(), False
+
+    @property
+    def skipped(self) -> list[str]:
+        """The files that were learnt before, and left out."""
+        return list(getattr(self._opened, "skipped", ()))
+
+    def close(self) -> None:
+        """Stop reading; the thread that reads closes the file when it has noticed."""
+        self._closed.set()
+        if not self._reading:
+            self._opened.close()
+
+    def __iter__(self) -> Iterator[Batch]:
+        threads, self._reading = max(1, available_threads()), True
+        waiting: queue.Queue[Future[Batch] | BaseException | None] = queue.Queue(AHEAD * threads)
+        with ThreadPoolExecutor(threads) as pool:
+            # A daemon thread: it may wait for a pipe for ever, and must not keep the process alive.
+            threading.Thread(target=self._read, args=(pool, waiting), daemon=True).start()
+            try:
+                while (item := self._next(waiting)) is not None:
+                    if isinstance(item, BaseException):
+                        raise item
+                    yield item.result()
+            finally:
+                self._closed.set()
+                while not waiting.empty():  # a reader that waits for room sees that it is closed
+                    waiting.get_nowait()
+
+    def _next(self, waiting: queue.Queue[Any]) -> Any:
+        """Return what was read next; None at the end, or on a request to stop while nothing comes."""
+        while True:
+            try:
+                return waiting.get(timeout=PATIENCE)
+            except queue.Empty:
+                if self._stop is not None and self._stop.is_set():
+                    return None
+
+    def _read(self, pool: ThreadPoolExecutor, waiting: queue.Queue[Any]) -> None:
+        last: Any = None
+        try:
+            for part in self._parts:
+                if self._closed.is_set():
+                    break
+                waiting.put(pool.submit(self._one, part))
+        except BaseException as error:
+            last = error
+        if not self._closed.is_set():
+            waiting.put(last)
+        self._opened.close()
+
+    def _one(self, part: Part) -> Batch:
+        batch = self._parse(self.schema, part)
+        batch.place = part.end.to_state()
+        return batch

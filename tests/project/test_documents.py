@@ -1,0 +1,197 @@
+"""The documents: their Python runs, their links lead somewhere, and every public name has a page and an example."""
+
+import importlib
+import re
+import sys
+from code import InteractiveInterpreter
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+from sklearn.datasets import load_iris
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING"))]
+PAGES = [path for path in PAGES if "gallery" not in path.parts and "generated" not in path.parts]
+mpl.use("Agg")
+sys.path.insert(0, str(DOCS / "_extensions"))
+ROOMS = (
+    "kampong",
+    "kampong.datasets",
+    "kampong.report",
+    "kampong.streaming",
+    "kampong.adapters.dask",
+    "kampong.adapters.federated",
+    "kampong.adapters.onnx",
+    "kampong.adapters.river",
+    "kampong.adapters.spark",
+)
+
+
+def blocks(path):
+    """Return the Python of a page, one text a block, without the indentation of a list."""
+    found = re.findall(r"^( *)```python\n(.*?)^ *```", path.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
+
+
+NEEDS_CLUSTER = {"cluster.md"}
+
+
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg")
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path)], ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    if path.name == "stream.md":  # it begins with a file of the reader
+        flowers = load_iris(as_frame=True)
+        flowers.data.assign(species=flowers.target_names[flowers.target]).to_csv("flowers.csv", index=False)
+    for text in blocks(path):
+        code = compile(text, str(path), "exec")
+        if path.name not in NEEDS_CLUSTER:
+            exec(code, names)
+    plt.close("all")
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_readme_shows_what_its_lines_print(capsys):
+    (code, shown) = re.search(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", README, re.MULTILINE | re.DOTALL).groups()
+    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == shown
+
+
+def test_readme_lines_can_be_typed_at_the_prompt():
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    console, wrong = InteractiveInterpreter(), []
+    console.runcode = lambda _: None  # only whether each statement ends where a prompt takes it as ended
+    console.showsyntaxerror = lambda *_, **__: wrong.append(lines)
+    lines = []
+    for line in code.splitlines():
+        lines = [*lines, line]
+        if not console.runsource("\n".join(lines)):
+            lines = []
+    assert (wrong, lines) == ([], [])
+
+
+def test_readme_shows_the_table_and_the_figures_of_the_kept_run():
+    kept = (DOCS / "benchmarks" / "results" / "first_page.txt").read_text()
+    table = kept[kept.index("| accuracy %") :]
+    assert len(table.splitlines()) > 5
+    assert table in README
+    last = {line[:31].strip(): line.split()[-3] for line in kept.splitlines() if line.startswith("  ")}
+    del last["classes so far"]
+    (caption,) = re.findall(r"^!\[(.*?)\]", README, re.MULTILINE)
+    for name, share in last.items():
+        assert f"{float(share):.1%}".replace("%", " %") in caption, name
+    assert len(re.findall(r"[\d.]+ %", caption)) == len(last)
+    assert f"![{caption}]" in (DOCS / "index.md").read_text()
+
+
+def test_readme_stays_short():
+    text = re.sub(r"^```.*?^```|^!\[.*?\]\(.*?\)", "", README, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    words = [word for word in text.split() if re.search(r"[^\W\d]", word)]
+    assert 500 <= len(words) <= 700, f"README has {len(words)} words outside its code, picture and addresses"
+    assert README.count("\n## ") <= 9
+    code = "\n".join(re.findall(r"^```.*?^```", README, re.MULTILINE | re.DOTALL))
+    assert max(map(len, code.splitlines())) <= 79
+
+
+def anchors(path):
+    """Return the places of a page that a link may name: its headings, as GitHub and MyST spell them, and its labels."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    spelt = {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return spelt | set(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if "://" in target:
+            continue
+        place, _, anchor = target.partition("#")
+        file = (path.parent / place) if place else path
+        if place.startswith(("gallery/", "../gallery/", "api/generated/", "../api/generated/")):
+            continue  # built by Sphinx, and checked there by check_links.py
+        assert file.exists(), f"{path.name}: {target}"
+        if anchor and file.suffix == ".md" and not file.read_text().startswith("% from"):
+            assert anchor in anchors(file), f"{path.name}: {target}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_a_page_and_an_example(room):
+    if room.startswith("kampong.adapters."):
+        library = {"dask": "dask", "river": "river", "onnx": "skl2onnx"}.get(room.rpartition(".")[2])
+        if library:
+            pytest.importorskip(library, reason=f"the {library} extra")
+    text = (DOCS / "api" / "index.rst").read_text()
+    module, listed = "", set()
+    for line in text.splitlines():
+        if line.startswith(".. currentmodule::"):
+            module = line.split("::")[1].strip()
+        elif re.fullmatch(r"   [\w.]+", line):
+            listed.add(f"{module}.{line.strip()}")
+    for name in importlib.import_module(room).__all__:
+        assert f"{room}.{name}" in listed, f"docs/api/index.rst lacks {room}.{name}"
+        item = getattr(importlib.import_module(room), name)
+        assert ">>>" in (item.__doc__ or ""), f"{room}.{name} shows no example"
+
+
+def test_the_reference_lists_only_public_names():
+    pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
+    link_names = importlib.import_module("link_names")
+    assert link_names.ROOMS == ROOMS
+
+
+def test_broken_links_of_a_site_are_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    broken = importlib.import_module("check_links").broken
+    (tmp_path / "index.html").write_text("<a href='other.html#here'>x</a><a href='https://example.org/y'>y</a>")
+    (tmp_path / "other.html").write_text("<p id='here'>z</p><a href='index.html'>back</a>")
+    assert broken(tmp_path) == []
+    (tmp_path / "other.html").write_text("<p id='there'>z</p><a href='absent.html'>a</a><img src='p.png'>")
+    assert broken(tmp_path) == [
+        "index.html: other.html#here leads to no such place on the page",
+        "other.html: absent.html leads to no file",
+        "other.html: p.png leads to no file",
+    ]
+
+
+def test_a_page_takes_parts_of_the_front_pages():
+    pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
+    part = importlib.import_module("front_pages").part
+    text = part("README.md", "## Install", "## Why kampong")
+    assert text.lstrip().startswith("You need Python")
+    assert "(docs/" not in text
+    assert "(ARCHITECTURE.md)" not in part("CONTRIBUTING.md", None, None)
+
+
+def test_what_a_benchmark_prints_is_kept_below_lines_on_the_run(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
+    monkeypatch.syspath_prepend(str(ROOT))
+    module = importlib.import_module("benchmarks.__main__")
+    fake = type(sys)("benchmarks.fake")
+    fake.main = lambda: print("\n  12.5 rows a second")
+    monkeypatch.setitem(sys.modules, "benchmarks.fake", fake)
+    monkeypatch.setattr(module, "NAMES", ["fake"])
+    monkeypatch.setattr(sys, "__stdout__", sys.stdout)
+    module.command(["fake", "--out", str(tmp_path)])
+    assert "12.5 rows" in capsys.readouterr().out
+    about, output = importlib.import_module("benchmark_results").read(tmp_path / "fake.txt")
+    assert output == "  12.5 rows a second"
+    assert about["command"] == "python -m benchmarks fake"
+    assert set(about) >= {"kampong", "numpy", "cores", "took", "date"}
+    fake.main = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        module.command(["fake", "--out", str(tmp_path)])
+    assert (tmp_path / "fake.txt").read_text().endswith("  12.5 rows a second\n")
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "benchmarks" / "results").glob("*.txt")), ids=lambda path: path.stem)
+def test_a_kept_run_is_of_a_script_that_exists(path):
+    assert (ROOT / "benchmarks" / f"{path.stem}.py").exists()
+    assert path.read_text().startswith("command: python -m benchmarks ")
