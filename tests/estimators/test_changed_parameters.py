@@ -100,7 +100,7 @@ def test_rows_that_are_gone_cannot_be_read_with_other_parameters():
 
 # Rows that have faded.
 
-FADING = {"decay": {"decay": 0.9}, "half_life": {"half_life": 20.0}, "auto": {"half_life": "auto"}}
+FADING = {"decay": {"decay": 0.9}, "half_life": {"half_life": 20.0}}
 STILL = {"decay": 1.0, "half_life": None}
 
 
