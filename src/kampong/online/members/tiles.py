@@ -1,0 +1,68 @@
+"""Softmax regression on tiles: each column cut into intervals, each pair of columns into rectangles, as trees do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kampong._runtime.compute import compiled
+from kampong.online.members.base import Field, Member, Rows, to_probabilities
+
+if TYPE_CHECKING:
+    from kampong._runtime.compute import Float
+
+
+class Tiles(Member):
+    """A row lies in one interval of each column and in one rectangle of each pair; each has a weight per class."""
+
+    name = "tiles"
+
+    def fields(self) -> dict[str, Field]:
+        """Return one weight per tile and class."""
+        return {"weights": Field(("tables", self.settings.cuts**2, "classes"))}
+
+    def sizes(self, columns: int, classes: int) -> dict[str, int]:
+        """Return the length of each named axis: column j comes with its pairs with columns 0 to j."""
+        return {"classes": classes, "tables": columns * (columns + 1) // 2}
+
+    def cost(self, columns: int, classes: int) -> float:
+        """Return nanoseconds per row."""
+        return (25.0 + 5.0 * classes) * (columns * (columns + 1) // 2)
+
+    def step(self, rows: Rows, scores: Float) -> None:
+        """Predict and learn row after row."""
+        _step(self.arrays["weights"], self.settings.cuts, self.settings.tile_rate, rows, scores[0])
+
+
+@compiled
+def _step(weights: Float, cuts: int, rate: float, rows: Rows, scores: Float) -> None:
+    tables = len(weights)
+    places, bins = np.zeros(tables, dtype=np.int64), np.zeros(rows.points.shape[1], dtype=np.int64)
+    fine = np.zeros(rows.points.shape[1], dtype=np.int64)
+    chances = np.zeros(weights.shape[2])
+    for i in range(len(rows.points)):
+        point, known, code, found = rows.points[i], rows.known[i], rows.codes[i], scores[i]
+        table = 0
+        for j in range(len(point)):
+            # the normal distribution function, nearly: about as many rows in each interval
+            part = 1.0 / (1.0 + np.exp(-1.702 * point[j]))
+            bins[j] = min(int(part * cuts), cuts - 1)
+            fine[j] = min(int(part * cuts * cuts), cuts * cuts - 1)
+            for m in range(j):
+                places[table + m] = bins[j] * cuts + bins[m]
+            places[table + j] = fine[j]
+            table += j + 1
+        for k in range(known):
+            found[k] = 0.0
+        for t in range(tables):
+            for k in range(known):
+                found[k] += weights[t, places[t], k]
+        if rows.learn[i]:
+            classes = max(known, code + 1)
+            to_probabilities(found, classes, chances)
+            chances[code] -= 1.0
+            pace = min(rate * rows.weights[i], max(rate, 1.0 * tables)) / tables
+            for t in range(tables):
+                for k in range(classes):
+                    weights[t, places[t], k] -= pace * chances[k]
