@@ -144,6 +144,15 @@ class Contest:
         seen = [places for _, places in self._seen()]
         return [one.step(chances, places, codes, known, learn) for one, places in zip(self.pools, seen, strict=True)]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copy all arrays of a pickle, which may be memory that cannot be written."""
+        self.__dict__.update(state)
+        self._mean, self._squares, self._weight = self._mean.copy(), self._squares.copy(), self._weight.copy()
+        for member in self.members:
+            member.arrays = {name: array.copy() for name, array in member.arrays.items()}
+        for one in self.pools:
+            one.own()
+
     def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray) -> Rows:
         """Return rows as the members read them."""
         nothing = np.zeros(1, dtype=np.int64)
@@ -153,7 +162,7 @@ class Contest:
             data = entries.data.astype(np.float64)
             indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
             return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn)
-        dense = np.ascontiguousarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+        dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
         points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
         standardise(self._mean, self._squares, self._weight, dense, weights, learn, points, active)
         return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn)

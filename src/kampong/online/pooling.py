@@ -74,6 +74,10 @@ class Pool:
             np.zeros(1, dtype=np.int64),
         )
 
+    def own(self) -> None:
+        """Copy all arrays, so that they can be written."""
+        self.state = PoolState(**{name: array.copy() for name, array in self.state._asdict().items()})
+
     def with_names(self, names: list[str]) -> Pool:
         """Return the pool of other answers; one that was not here starts with the highest loss."""
         new, old = Pool(self.settings, names), self.state

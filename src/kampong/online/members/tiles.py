@@ -10,7 +10,7 @@ from kampong._runtime.compute import compiled
 from kampong.online.members.base import Field, Member, Rows, to_probabilities
 
 if TYPE_CHECKING:
-    from kampong._runtime.compute import Float
+    from kampong._runtime.compute import Float, Integer
 
 
 class Tiles(Member):
@@ -37,32 +37,41 @@ class Tiles(Member):
 
 @compiled
 def _step(weights: Float, cuts: int, rate: float, rows: Rows, scores: Float) -> None:
-    tables = len(weights)
-    places, bins = np.zeros(tables, dtype=np.int64), np.zeros(rows.points.shape[1], dtype=np.int64)
-    fine = np.zeros(rows.points.shape[1], dtype=np.int64)
-    chances = np.zeros(weights.shape[2])
+    d = rows.points.shape[1]
+    tables, places = np.zeros(len(weights), dtype=np.int64), np.zeros(len(weights), dtype=np.int64)
+    parts, chances = np.zeros(d), np.zeros(weights.shape[2])
     for i in range(len(rows.points)):
-        point, known, code, found = rows.points[i], rows.known[i], rows.codes[i], scores[i]
-        table = 0
-        for j in range(len(point)):
-            # the normal distribution function, nearly: about as many rows in each interval
-            part = 1.0 / (1.0 + np.exp(-1.702 * point[j]))
-            bins[j] = min(int(part * cuts), cuts - 1)
-            fine[j] = min(int(part * cuts * cuts), cuts * cuts - 1)
-            for m in range(j):
-                places[table + m] = bins[j] * cuts + bins[m]
-            places[table + j] = fine[j]
-            table += j + 1
+        known, code, found = rows.known[i], rows.codes[i], scores[i]
+        count = _tiles(rows.points[i], cuts, parts, tables, places)
         for k in range(known):
             found[k] = 0.0
-        for t in range(tables):
+        for t in range(count):
             for k in range(known):
-                found[k] += weights[t, places[t], k]
-        if rows.learn[i]:
+                found[k] += weights[tables[t], places[t], k]
+        if rows.learn[i] and count:
             classes = max(known, code + 1)
             to_probabilities(found, classes, chances)
             chances[code] -= 1.0
-            pace = min(rate * rows.weights[i], max(rate, 1.0 * tables)) / tables
-            for t in range(tables):
+            pace = min(rate * rows.weights[i], max(rate, 1.0 * count)) / count
+            for t in range(count):
                 for k in range(classes):
-                    weights[t, places[t], k] -= pace * chances[k]
+                    weights[tables[t], places[t], k] -= pace * chances[k]
+
+
+@compiled
+def _tiles(point: Float, cuts: int, parts: Float, tables: Integer, places: Integer) -> int:
+    """Write the tiles of a row, and return how many it has: none for a constant column."""
+    count, table = 0, 0
+    for j in range(len(point)):
+        # the normal distribution function, nearly: about as many rows in each interval
+        parts[j] = min(1.0 / (1.0 + np.exp(-1.702 * point[j])), 1.0 - 1e-9)
+        for m in range(j + 1):
+            if point[j] != 0.0 and point[m] != 0.0:
+                tables[count] = table + m
+                if m == j:
+                    places[count] = int(parts[j] * cuts * cuts)
+                else:
+                    places[count] = int(parts[j] * cuts) * cuts + int(parts[m] * cuts)
+                count += 1
+        table += j + 1
+    return count
