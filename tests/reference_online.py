@@ -69,7 +69,7 @@ class Members:
         self.counts, self.chain, self.last = np.zeros(0), np.zeros((0, 0)), None
         self.softmax = [Linear(rate) for rate in S.learning_rates]
         self.products = [Linear(rate) for rate in S.learning_rates]
-        self.fourier = [Linear(S.fourier_rate) for _ in range(S.widths)]
+        self.fourier = [Linear(S.curved_rate) for _ in range(S.widths)]
         self.aggressive = [None] * len(S.strengths)
         self.clock, self.memory, self.tiles = 0, [], {}
 
@@ -133,7 +133,9 @@ class Members:
             self.RA, self.RB = np.eye(len(row)), np.zeros((len(row), 0))
             self.aggressive = [np.zeros((0, len(row))) for _ in S.strengths]
             for one, f in zip(
-                [*self.softmax, *self.products, *self.fourier], [z] * 3 + [pairs] * 3 + waves, strict=True
+                [*self.softmax, *self.products, *self.fourier],
+                [z] * len(self.softmax) + [pairs] * len(self.products) + waves,
+                strict=True,
             ):
                 one.scores(f, 0)
         K = self.K = max(before, code + 1)
@@ -172,7 +174,9 @@ class Members:
         gradient = softmax(sum((self.tiles[key] for key in keys), np.zeros(K)))
         gradient[code] -= 1.0
         for key in keys:
-            self.tiles[key] = self.tiles[key] - min(S.tile_rate * weight, max(S.tile_rate, tables)) / tables * gradient
+            self.tiles[key] = (
+                self.tiles[key] - min(S.curved_rate * weight, max(S.curved_rate, tables)) / tables * gradient
+            )
         self.memory.append((z, code, weight))
         self.clock += 1
 
@@ -211,7 +215,7 @@ class Pool:
     def mean(self, chances):
         rates = S.loss_half_lives
         self.means = np.array([log_softmax(self.shares(self.history, h, len(chances)) @ chances) for h in rates])
-        mixed = self.shares(self.rate_history, S.pool_half_life, len(rates)) @ self.means
+        mixed = self.shares(self.rate_history, S.half_life, len(rates)) @ self.means
         return np.maximum(log_softmax(mixed), np.log(S.least_chance))
 
     def answer(self, chances):

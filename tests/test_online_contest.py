@@ -68,7 +68,7 @@ def test_the_weights_of_members_follow_from_their_losses():
     _, pool, _ = reference.contest(X, codes, weights, directions, False)
     size = pool.history[0].size
     shares = [pool.shares(pool.history, h, size) for h in settings.loss_half_lives]
-    wanted = pool.shares(pool.rate_history, settings.pool_half_life, len(shares)) @ np.array(shares)
+    wanted = pool.shares(pool.rate_history, settings.half_life, len(shares)) @ np.array(shares)
     found = contest.pools[0].member_weights()
     np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-6, atol=1e-9)
     assert sum(found.values()) == pytest.approx(1.0)

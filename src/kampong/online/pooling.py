@@ -125,15 +125,8 @@ class Pool:
         """
         settings, out = self.settings, np.full(chances.shape[1:], -np.inf)
         keeps = 2.0 ** (-1.0 / np.array(settings.loss_half_lives))
-        numbers = np.array(
-            [
-                2.0 ** (-1.0 / settings.pool_half_life),
-                2.0 ** (-1.0 / settings.half_life),
-                settings.ridge,
-                np.log(settings.least_chance),
-            ]
-        )
-        _pool(self.state, chances, places, codes, known, learn, keeps, numbers, out)
+        keep, least = 2.0 ** (-1.0 / settings.half_life), np.log(settings.least_chance)
+        _pool(self.state, chances, places, codes, known, learn, keeps, np.array([keep, settings.ridge, least]), out)
         return out
 
     def to_state(self) -> dict[str, Any]:
@@ -224,7 +217,7 @@ def _pool(
     numbers: Float,
     out: Float,
 ) -> None:
-    rate_keep, keep, ridge, least = numbers
+    keep, ridge, least = numbers
     answers, classes = len(places), chances.shape[2]
     means, inputs = np.zeros((len(keeps), classes)), np.zeros((1 + answers, classes))
     shares, rate_shares = np.zeros(answers), np.zeros(len(keeps))
@@ -240,7 +233,7 @@ def _pool(
         weighed_sum(state.weights, inputs, count, found)
         normalise(found, count)
         if learn[i] and code < count:
-            _take_losses(state, keeps, rate_keep, means[:, code], inputs[1:, code], least)
+            _take_losses(state, keeps, keep, means[:, code], inputs[1:, code], least)
             for m in range(1 + answers):
                 gradient[m] = -inputs[m, code]
                 for k in range(count):
@@ -275,10 +268,10 @@ def _weighed_mean(
 
 
 @compiled
-def _take_losses(state: PoolState, keeps: Float, rate_keep: float, means: Float, answers: Float, least: float) -> None:
+def _take_losses(state: PoolState, keeps: Float, keep: float, means: Float, answers: Float, least: float) -> None:
     """Let losses fade, and add what the row has cost each answer and each half-life."""
     for rate in range(len(keeps)):
-        state.rate_losses[rate] = rate_keep * state.rate_losses[rate] - max(means[rate], least)
+        state.rate_losses[rate] = keep * state.rate_losses[rate] - max(means[rate], least)
         for m in range(len(answers)):
             state.losses[rate, m] = keeps[rate] * state.losses[rate, m] - answers[m]
 

@@ -16,13 +16,14 @@ class Settings:
     strengths : tuple of float
         The longest passive-aggressive steps.
     half_life : float
-        Rows until a row counts half: in least squares, label counts, calibration, and the weights of answers.
+        Rows until a row counts half: in least squares, label counts, calibration, the contest of `loss_half_lives`, and
+        the weights of answers.
     frequencies : int
         How many random directions the Fourier features have, each a cosine and a sine.
     widths : int
         How many kernel widths they have, each half the one before.
-    fourier_rate, tile_rate : float
-        The learning rates of softmax regression on Fourier features and on tiles.
+    curved_rate : float
+        The learning rate of softmax regression on Fourier features and on tiles.
     cuts : int
         Into how many intervals a column is cut for tiles; its square for a column alone.
     window : int
@@ -32,10 +33,7 @@ class Settings:
     wide_rates : tuple of float
         The learning rates of softmax regression on wide rows, before they adapt.
     loss_half_lives : tuple of float
-        Rows until a loss counts half, in the weights of members. Losses of all of them compete, each four times the one
-        before.
-    pool_half_life : float
-        Rows until a loss counts half, in the contest between these half-lives.
+        Rows until a loss counts half, in the weights of members; these half-lives compete, too.
     ridge : float
         The ridge that holds the weights of answers at their start, in rows.
     least_chance : float
@@ -46,19 +44,17 @@ class Settings:
         The most numbers that a member may remember: 128 MiB.
     """
 
-    learning_rates: tuple[float, ...] = (0.05, 0.3, 2.0)
+    learning_rates: tuple[float, ...] = (0.05, 0.5)
     strengths: tuple[float, ...] = (0.01, 0.1)
     half_life: float = 1000.0
-    frequencies: int = 150
+    frequencies: int = 100
     widths: int = 3
-    fourier_rate: float = 2.0
-    tile_rate: float = 2.0
+    curved_rate: float = 1.0
     cuts: int = 8
     window: int = 1000
     neighbours: int = 10
     wide_rates: tuple[float, ...] = (0.2, 1.0)
-    loss_half_lives: tuple[float, ...] = (12.0, 50.0, 200.0, 800.0)
-    pool_half_life: float = 200.0
+    loss_half_lives: tuple[float, ...] = (12.0, 100.0, 800.0)
     ridge: float = 10.0
     least_chance: float = 1e-5
     narrow: int = 1024

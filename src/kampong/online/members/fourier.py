@@ -49,7 +49,7 @@ class Fourier(Member):
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["directions"], self.arrays["weights"], self.settings.fourier_rate, rows, scores)
+        _step(self.arrays["directions"], self.arrays["weights"], self.settings.curved_rate, rows, scores)
 
 
 @compiled

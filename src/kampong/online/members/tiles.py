@@ -32,7 +32,7 @@ class Tiles(Member):
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["weights"], self.settings.cuts, self.settings.tile_rate, rows, scores[0])
+        _step(self.arrays["weights"], self.settings.cuts, self.settings.curved_rate, rows, scores[0])
 
 
 @compiled
