@@ -24,14 +24,15 @@ def grown(array, classes):
 
 
 class Standardiser:
-    """All rows are kept: mean and deviation with the new row among them."""
+    """All rows are kept: mean and deviation with the new row among them, older rows with less weight."""
 
     def __init__(self):
         self.rows, self.weights = [], []
 
     def point(self, x):
         rows = np.array([*self.rows, x])
-        weights = np.array([*self.weights, 1.0]) / (sum(self.weights) + 1.0)
+        weights = np.array([*self.weights, 1.0]) * KEEP ** np.arange(len(rows))[::-1]
+        weights /= weights.sum()
         mean = weights @ rows
         variance = weights @ np.square(rows - mean)
         active = variance > 1e-24 * np.square(mean)

@@ -1,6 +1,7 @@
 """OnlineClassifier: scikit-learn's checks; batches and stops do not change a bit; refused rows leave no trace."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kampong
+import kampong.online.classifier
 from kampong.datasets import sparse_text, waveform
 from kampong.online import OnlineClassifier
 from kampong.online.settings import Settings
@@ -240,16 +242,17 @@ def test_memory_does_not_grow_with_rows():
     assert abs(len(model.to_bytes()) - size) < 100
 
 
-def test_memory_is_bounded_while_classes_keep_coming():
-    settings = Settings()
+def test_memory_is_bounded_while_classes_keep_coming(monkeypatch):
+    settings = replace(Settings(), most_numbers=2**14)
+    monkeypatch.setattr(kampong.online.classifier, "Settings", lambda: settings)
     model = OnlineClassifier()
     rng = np.random.default_rng(0)
-    for first in range(0, 6000, 1000):
-        model.partial_fit(rng.normal(size=(1000, 8)), np.arange(first, first + 1000))
+    for first in range(0, 600, 100):
+        model.partial_fit(rng.normal(size=(100, 8)), np.arange(first, first + 100))
         for member in model._contest.members:
             if member.name != "frequencies":
                 assert sum(array.size for array in member.arrays.values()) <= settings.most_numbers
-    assert len(model.classes_) == 6000
+    assert len(model.classes_) == 600
     assert "label_chain" not in {member.name for member in model._contest.members}
 
 
@@ -271,3 +274,20 @@ def test_effort_decides_by_width_and_classes_alone():
         assert cost <= 1000.0 * effort
     assert names[0] == {"frequencies"}
     assert all(few < more for few, more in itertools.pairwise(names))
+
+
+def test_probabilities_are_calibrated():
+    """Among rows whose answer was given a chance of about p, about a part p is right; also where labels are noise."""
+    rng = np.random.default_rng(0)
+    X, y = waveform(6000, random_state=0)
+    y = np.where(rng.random(len(y)) < 0.2, rng.integers(3, size=len(y)), y)
+    model = OnlineClassifier(labels_in_order=False)
+    chances = model.predict_then_learn(X, y, method="predict_proba")[500:]
+    best = chances.max(axis=1)
+    right = model.classes_[chances.argmax(axis=1)] == y[500:]
+    bins = np.digitize(best, [0.5, 0.6, 0.7, 0.8, 0.9])
+    for place in np.unique(bins):
+        mine = bins == place
+        slack = 0.03 + 4.0 * np.sqrt(0.25 / mine.sum())
+        assert abs(best[mine].mean() - right[mine].mean()) < slack
+    assert abs(best.mean() - right.mean()) < 0.02

@@ -1,4 +1,4 @@
-"""Columns standardised so far: mean and deviation of each column, followed row by row."""
+"""Columns standardised: mean and deviation of each column, followed row by row, older rows forgotten."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ def standardise(
     X: Float,
     weights: Float,
     learn: np.ndarray,
+    keep: float,
     points: Float,
     active: Integer,
 ) -> None:
     """Write each row standardised as if it had been learnt with weight 1, and learn it if `learn` says so.
 
-    A row that is counted itself lies at most √n deviations from the mean, so the first rows are not huge.
+    `keep` is what is left of the weight of a row when the next one comes.
+
+    A row that is counted itself lies at most √n deviations from the mean, so the first rows are not huge. All rows
+    count half after the same number of rows, as in the members.
     """
     for i in range(len(X)):
-        total, count = weight[0] + 1.0, 0
+        total, count = keep * weight[0] + 1.0, 0
         for j in range(X.shape[1]):
             step = X[i, j] - mean[j]
             centre = mean[j] + step / total
-            variance = (squares[j] + step * (X[i, j] - centre)) / total
+            variance = (keep * squares[j] + step * (X[i, j] - centre)) / total
             if variance > FLAT * centre * centre:
                 points[i, j] = (X[i, j] - centre) / np.sqrt(variance)
                 count += 1
@@ -43,9 +47,9 @@ def standardise(
                 points[i, j] = 0.0
         active[i] = max(count, 1)
         if learn[i]:
-            weight[0] += weights[i]
+            weight[0] = keep * weight[0] + weights[i]
             share = weights[i] / weight[0]
             for j in range(X.shape[1]):
                 step = X[i, j] - mean[j]
                 mean[j] += share * step
-                squares[j] += weights[i] * step * (X[i, j] - mean[j])
+                squares[j] = keep * squares[j] + weights[i] * step * (X[i, j] - mean[j])

@@ -164,7 +164,8 @@ class Contest:
             return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn)
         dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
         points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
-        standardise(self._mean, self._squares, self._weight, dense, weights, learn, points, active)
+        keep = 2.0 ** (-1.0 / self.settings.half_life)
+        standardise(self._mean, self._squares, self._weight, dense, weights, learn, keep, points, active)
         return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn)
 
     def to_state(self) -> dict[str, Any]:

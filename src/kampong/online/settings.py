@@ -16,8 +16,8 @@ class Settings:
     strengths : tuple of float
         The longest passive-aggressive steps.
     half_life : float
-        Rows until a row counts half: in least squares, label counts, calibration, the contest of `loss_half_lives`, and
-        the weights of answers.
+        Rows until a row counts half: in standardised columns, least squares, label counts, calibration, the contest of
+        `loss_half_lives`, and the weights of answers.
     frequencies : int
         How many random directions the Fourier features have, each a cosine and a sine.
     widths : int
