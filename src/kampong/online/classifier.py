@@ -322,7 +322,8 @@ class OnlineClassifier(Savable, ClassifierMixin, BaseEstimator):
                 index.add(new, labels.dtype)
             taught = np.flatnonzero(weights)
             labels, found, new = check_labels(index, np.asarray(y)[taught], len(taught))
-            found, new = _as_they_came(found, new, len(index))
+            if new:
+                found, new = _as_they_came(found, new, len(index))
             index.add(new, labels.dtype)
             if reset and len(taught) == 0:
                 raise ValueError("OnlineClassifier: the weight of every row is zero. Give a row a positive one.")
@@ -412,6 +413,8 @@ def _as_they_came(codes: Integer, new: list[Any], known: int) -> tuple[Integer, 
 
 def _number(slots: Integer, codes: Integer, labels: int) -> Integer:
     """Return the number of each label in the order of their first rows, −1 for one that has not come."""
+    if labels == len(slots) and (slots[codes] >= 0).all():
+        return slots
     result = np.concatenate([slots, np.full(labels - len(slots), -1, dtype=np.int64)])
     unique, first = np.unique(codes, return_index=True)
     new = unique[result[unique] < 0]

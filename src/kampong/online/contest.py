@@ -42,15 +42,20 @@ class Contest:
         self.columns = self.classes = 0
         self.members: list[Member] = []
         self.pools = [Pool(settings, []) for _ in ((True, False) if labels_in_order else (False,))]
+        self._places: list[Integer] = []
         self._mean, self._squares, self._weight = np.zeros(0), np.zeros(0), np.zeros(1)
 
     def selection(self, columns: int, classes: int) -> list[type[Member]]:
-        """Return the members that run at a width and a number of classes: the cheapest that fit the effort together."""
+        """Return the members that run at a width and a number of classes: the cheapest that fit the effort together.
+
+        To calibrate an answer and to weigh it costs the same for all members.
+        """
         left, chosen, wide = 1000.0 * self.effort, set(), columns > self.settings.narrow
         able = [kind for kind in MEMBERS if kind.wide in (wide, None)]
         made = [kind(self.settings, self.seed) for kind in able if self.labels_in_order or not kind.uses_last_label]
-        for member in sorted(made, key=lambda one: one.cost(columns, classes)):
-            left -= member.cost(columns, classes)
+        costs = {one: one.cost(columns, classes) + one.answers * (250.0 + 25.0 * classes) for one in made}
+        for member in sorted(made, key=lambda one: costs[one]):
+            left -= costs[member]
             few = member.numbers(columns, classes) <= self.settings.most_numbers
             if isinstance(member, Frequencies) or (few and left >= 0.0):
                 chosen.add(type(member))
@@ -63,23 +68,22 @@ class Contest:
         kinds, known = self.selection(columns, classes), {type(member): member for member in self.members}
         if kinds != list(known):
             self.members = [known.get(kind) or kind(self.settings, self.seed) for kind in kinds]
-            self.pools = [old.with_names(names) for old, (names, _) in zip(self.pools, self._seen(), strict=True)]
+            self._see()
         for member in self.members:
             member.resize(columns, classes)
         more = np.zeros(columns - self.columns)
         self._mean, self._squares = np.append(self._mean, more), np.append(self._squares, more)
         self.columns, self.classes = columns, classes
 
-    def _seen(self) -> list[tuple[list[str], Integer]]:
-        """Return the names and the places of the answers that each pool sees; the last sees none by the last label."""
+    def _see(self) -> None:
+        """Give every pool the answers that it sees; the last pool sees none that uses the last label."""
         answers = [(member, place) for member in self.members for place in range(member.answers)]
-        found: list[tuple[list[str], Integer]] = []
-        for number in range(len(self.pools)):
-            all_of_them = number < len(self.pools) - 1
-            seen = [i for i, (member, _) in enumerate(answers) if all_of_them or not member.uses_last_label]
-            names = [f"{answers[i][0].name} {answers[i][1]}" for i in seen]
-            found.append((names, np.array(seen, dtype=np.int64)))
-        return found
+        self._places = []
+        for number, old in enumerate(self.pools):
+            last = number == len(self.pools) - 1
+            seen = [i for i, (member, _) in enumerate(answers) if not (last and member.uses_last_label)]
+            self.pools[number] = old.with_names([f"{answers[i][0].name} {answers[i][1]}" for i in seen])
+            self._places.append(np.array(seen, dtype=np.int64))
 
     def learn(self, X: Any, codes: Integer, weights: Float) -> Float:
         """Predict and then learn row after row.
@@ -141,8 +145,8 @@ class Contest:
             member.step(rows, mine)
             calibrate(member.arrays["factors"], member.arrays["curvatures"], mine, codes, known, learn, keep, least)
             first += member.answers
-        seen = [places for _, places in self._seen()]
-        return [one.step(chances, places, codes, known, learn) for one, places in zip(self.pools, seen, strict=True)]
+        pools = zip(self.pools, self._places, strict=True)
+        return [one.step(chances, places, codes, known, learn) for one, places in pools]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copy all arrays of a pickle, which may be memory that cannot be written."""

@@ -66,6 +66,9 @@ class Pool:
     def __init__(self, settings: Settings, names: list[str]) -> None:
         self.settings, self.names = settings, names
         rates, size = len(settings.loss_half_lives), 1 + len(names)
+        self._keeps = 2.0 ** (-1.0 / np.array(settings.loss_half_lives))
+        keep, least = 2.0 ** (-1.0 / settings.half_life), np.log(settings.least_chance)
+        self._numbers = np.array([keep, settings.ridge, least])
         self.state = PoolState(
             np.zeros((rates, size - 1)),
             np.zeros(rates),
@@ -76,6 +79,7 @@ class Pool:
 
     def own(self) -> None:
         """Copy all arrays, so that they can be written."""
+        self._keeps, self._numbers = self._keeps.copy(), self._numbers.copy()
         self.state = PoolState(**{name: array.copy() for name, array in self.state._asdict().items()})
 
     def with_names(self, names: list[str]) -> Pool:
@@ -123,10 +127,8 @@ class Pool:
         array of shape (rows, classes)
             Log-probabilities; −∞ for a class that had not come.
         """
-        settings, out = self.settings, np.full(chances.shape[1:], -np.inf)
-        keeps = 2.0 ** (-1.0 / np.array(settings.loss_half_lives))
-        keep, least = 2.0 ** (-1.0 / settings.half_life), np.log(settings.least_chance)
-        _pool(self.state, chances, places, codes, known, learn, keeps, np.array([keep, settings.ridge, least]), out)
+        out = np.full(chances.shape[1:], -np.inf)
+        _pool(self.state, chances, places, codes, known, learn, self._keeps, self._numbers, out)
         return out
 
     def to_state(self) -> dict[str, Any]:

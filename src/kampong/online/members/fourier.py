@@ -37,7 +37,7 @@ class Fourier(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return self.settings.frequencies * (40.0 + 0.4 * columns + 1.5 * self.answers * classes)
+        return self.settings.frequencies * (14.0 + 0.45 * columns + self.answers * classes)
 
     def resize(self, columns: int, classes: int) -> None:
         """Make room; each new column draws its directions from the seed and its place."""

@@ -32,7 +32,7 @@ class Neighbours(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return self.settings.window * (5.0 + 0.4 * columns)
+        return self.settings.window * (2.2 + 0.1 * columns)
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""

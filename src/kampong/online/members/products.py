@@ -33,7 +33,7 @@ class Products(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return 1.2 * self.answers * classes * (columns * (columns + 3) // 2)
+        return 0.4 * self.answers * classes * (columns * (columns + 3) // 2)
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""

@@ -33,7 +33,7 @@ class Softmax(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return self.answers * classes * (30.0 + 1.5 * columns)
+        return self.answers * classes * (20.0 + 0.4 * columns)
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
