@@ -112,7 +112,7 @@ def test_predict_does_not_know_the_last_label():
     assert (model.predict_then_learn(X, y)[300:] == y[300:]).mean() > 0.45
     before = model.predict_proba(X[:50])
     chain = next(member for member in model._contest.members if member.uses_last_label)
-    chain.arrays["last"][0] = 2 - chain.arrays["last"][0] + 1
+    chain.arrays["last"][0] = 1 - chain.arrays["last"][0]
     np.testing.assert_array_equal(model.predict_proba(X[:50]), before)
 
 
@@ -291,3 +291,31 @@ def test_probabilities_are_calibrated():
         slack = 0.03 + 4.0 * np.sqrt(0.25 / mine.sum())
         assert abs(best[mine].mean() - right[mine].mean()) < slack
     assert abs(best.mean() - right.mean()) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("member", "name", "value"),
+    [
+        ("neighbours", "codes", 5),
+        ("neighbours", "codes", -1),
+        ("label_chain", "last", 5),
+        ("label_chain", "last", -2),
+        ("least_squares", "clock", -1),
+        ("softmax", "weights", np.nan),
+        ("frequencies", "counts", -1.0),
+    ],
+)
+def test_a_file_that_lies_is_refused(member, name, value):
+    """Compiled loops check nothing: a place outside an array must not come out of a file."""
+    model = OnlineClassifier().fit(*problem())
+    arrays = next(one for one in model._contest.members if one.name == member).arrays
+    arrays[name].flat[0] = value
+    with pytest.raises(kampong.CheckpointError, match=name):
+        kampong.from_bytes(model.to_bytes())
+
+
+def test_classes_that_are_numbered_twice_are_refused():
+    model = OnlineClassifier().fit(*problem())
+    model._slots[0] = model._slots[1]
+    with pytest.raises(kampong.CheckpointError, match="the classes are not numbered as they came"):
+        kampong.from_bytes(model.to_bytes())

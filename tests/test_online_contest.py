@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import kampong
 import reference_online as reference
+from kampong.online import OnlineClassifier
 from kampong.online.contest import Contest
-from kampong.online.members import MEMBERS
+from kampong.online.members import MEMBERS, Field, Member
 from kampong.online.settings import Settings
 
 
@@ -100,3 +102,42 @@ def test_a_column_without_rows_never_grows_out_of_bounds():
     state = contest.pools[0].state
     assert np.linalg.eigvalsh(state.inverse).min() > 0
     np.testing.assert_array_equal(state.inverse, state.inverse.T)
+
+
+class Repeats(Member):
+    """A member of one's own: the class of the row three rows before."""
+
+    name = "repeats"
+    uses_last_label = True
+    wide = None
+
+    def fields(self):
+        return {"last": Field((3,), low=0, dtype=np.int64)}
+
+    def cost(self, columns, classes):
+        return 1.0
+
+    def step(self, rows, scores):
+        last = self.arrays["last"]
+        for i, code in enumerate(rows.codes):
+            if last[0] < rows.known[i]:
+                scores[0, i, last[0]] = 5.0
+            if rows.learn[i]:
+                last[:] = [*last[1:], code]
+
+
+def test_a_new_member_is_one_class(monkeypatch):
+    monkeypatch.setattr("kampong.online.contest.MEMBERS", [*MEMBERS, Repeats])
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=3)
+    y = np.concatenate([y, np.zeros(597, dtype=np.int64)])
+    for i in range(3, 600):
+        y[i] = y[i - 3] if rng.random() < 0.9 else rng.integers(4)
+    X = rng.normal(size=(600, 2))
+    model = OnlineClassifier()
+    assert (model.predict_then_learn(X[:300], y[:300])[100:] == y[100:300]).mean() > 0.8
+    assert model.member_weights_["repeats 0"] > 0.9
+    loaded = kampong.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(
+        loaded.predict_then_learn(X[300:], y[300:]), model.predict_then_learn(X[300:], y[300:])
+    )

@@ -61,6 +61,8 @@ class Field(NamedTuple):
         What new places on the diagonal of the last two axes start with, if not 0.
     dtype : type
         Float64 or int64.
+    below : str
+        The named axis whose places the values are, if they are places: a file may hold no others.
     """
 
     axes: tuple[str | int, ...]
@@ -68,6 +70,7 @@ class Field(NamedTuple):
     start: float = 0.0
     diagonal: float = 0.0
     dtype: type = np.float64
+    below: str = ""
 
 
 class Member:
@@ -142,7 +145,8 @@ class Member:
         """Take back what `to_state` wrote, each value checked."""
         for name, field in self.declared().items():
             shape = self._shape(field, columns, classes)
-            self.arrays[name] = contents.array(name, field.dtype, shape, low=field.low).copy()
+            high = self.sizes(columns, classes)[field.below] - 1 if field.below else None
+            self.arrays[name] = contents.array(name, field.dtype, shape, low=field.low, high=high).copy()
         contents.finish()
 
     def _shape(self, field: Field, columns: int, classes: int) -> tuple[int, ...]:

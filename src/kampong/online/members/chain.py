@@ -21,10 +21,10 @@ class LabelChain(Member):
     wide = None
 
     def fields(self) -> dict[str, Field]:
-        """Return the counts and the number of the last class, from 1; 0 before the first."""
+        """Return the counts and the last class, −1 before the first."""
         return {
             "counts": Field(("classes", "classes"), low=0.0),
-            "last": Field((1,), low=0, dtype=np.int64),
+            "last": Field((1,), low=-1, start=-1, dtype=np.int64, below="classes"),
         }
 
     def cost(self, columns: int, classes: int) -> float:
@@ -43,8 +43,8 @@ def _step(counts: Float, last: Integer, keep: float, rows: Rows, scores: Float) 
         known, code = rows.known[i], rows.codes[i]
         for k in range(known):
             scores[i, k] = 0.0
-        if last[0] > 0:
-            line = counts[last[0] - 1]
+        if last[0] >= 0:
+            line = counts[last[0]]
             for k in range(known):
                 scores[i, k] = np.log(line[k] + 1.0 / known)
             if rows.learn[i]:
@@ -52,4 +52,4 @@ def _step(counts: Float, last: Integer, keep: float, rows: Rows, scores: Float) 
                     line[k] *= keep
                 line[code] += rows.weights[i]
         if rows.learn[i]:
-            last[0] = code + 1
+            last[0] = code

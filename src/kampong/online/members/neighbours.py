@@ -26,7 +26,7 @@ class Neighbours(Member):
         window = self.settings.window
         return {
             "points": Field(("columns", window)),
-            "codes": Field((window,), low=0, dtype=np.int64),
+            "codes": Field((window,), low=0, dtype=np.int64, below="classes"),
             "clock": Field((1,), low=0, dtype=np.int64),
         }
 
