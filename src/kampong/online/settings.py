@@ -31,7 +31,7 @@ class Settings:
     neighbours : int
         How many neighbours vote.
     wide_rates : tuple of float
-        The learning rates of softmax regression on wide rows, before they adapt.
+        The learning rates of softmax regression on wide rows, before they adapt; set on Reuters and spam.
     loss_half_lives : tuple of float
         Rows until a loss counts half, in the weights of members; these half-lives compete, too.
     ridge : float
@@ -53,7 +53,7 @@ class Settings:
     cuts: int = 8
     window: int = 1000
     neighbours: int = 10
-    wide_rates: tuple[float, ...] = (0.2, 1.0)
+    wide_rates: tuple[float, ...] = (0.5, 2.0)
     loss_half_lives: tuple[float, ...] = (12.0, 100.0, 800.0)
     ridge: float = 10.0
     least_chance: float = 1e-5
