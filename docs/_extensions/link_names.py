@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 ROOMS = (
     "kampong",
     "kampong.datasets",
+    "kampong.online",
     "kampong.report",
     "kampong.streaming",
     "kampong.adapters.dask",

@@ -17,6 +17,7 @@ from kampong.margin import (
     MaxMinOverClassifier,
     MinOverClassifier,
 )
+from kampong.online import OnlineClassifier
 from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
 from kampong.selectors import InformationGain
 
@@ -35,6 +36,7 @@ __all__ = [
     "MaximumMarginCriterion",
     "MaximumMarginDiscriminant",
     "MinOverClassifier",
+    "OnlineClassifier",
     "SupervisedKampongMeasure",
     "from_bytes",
     "load",

@@ -6,6 +6,7 @@ import pytest
 
 import kampong
 import kampong.datasets
+import kampong.online
 import kampong.report
 import kampong.streaming
 from kampong.estimators.subspace import DiscriminantSubspace
@@ -19,6 +20,12 @@ EVERYWHERE = {"ES01", "SA01", "EX01", "GL08"}
 def public():
     names = [f"kampong.{name}" for name in kampong.__all__]
     names += [f"kampong.datasets.{name}" for name in kampong.datasets.__all__]
+    names += [f"kampong.online.{name}" for name in kampong.online.__all__]
+    names += [
+        f"kampong.online.OnlineClassifier.{method}"
+        for method, value in vars(kampong.online.OnlineClassifier).items()
+        if not method.startswith("_") and inspect.isfunction(value)
+    ]
     names += [f"kampong.report.{name}" for name in kampong.report.__all__]
     names += [f"kampong.streaming.{name}" for name in kampong.streaming.__all__]
     for name in kampong.__all__:

@@ -20,6 +20,7 @@ sys.path.insert(0, str(DOCS / "_extensions"))
 ROOMS = (
     "kampong",
     "kampong.datasets",
+    "kampong.online",
     "kampong.report",
     "kampong.streaming",
     "kampong.adapters.dask",

@@ -1,0 +1,423 @@
+"""OnlineClassifier: the contest as a plain estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._core.locks import one_at_a_time
+from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
+from kampong.data.validation import (
+    LARGEST_ENTRY,
+    check_choice,
+    check_finite,
+    check_number,
+    check_weights,
+    check_whole,
+    raise_not_finite,
+    validate_batch,
+    validate_rows,
+)
+from kampong.files import Savable, savable
+from kampong.online.contest import Contest
+from kampong.online.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kampong._core.compute import Float, Integer
+    from kampong.files import Contents
+
+VERSION = 1
+"""Of what a file holds."""
+
+METHODS = ("predict", "predict_proba", "predict_log_proba")
+
+
+@savable
+class OnlineClassifier(Savable, ClassifierMixin, BaseEstimator):
+    """Classify a stream by a contest of learners that never sleep.
+
+    Each row is predicted by every member of the contest and then learnt by every member. The members are linear
+    learners at several learning rates, least squares and linear discriminant analysis, products of columns, tiles of
+    pairs of columns, random Fourier features, nearest neighbours among the last rows, and the chance of a class after
+    the last label. The log-loss of each member is forgotten at several rates, and says how much the member counts: the
+    answer is a weighted mean of log-probabilities. So the classifier follows drift of any speed without being told.
+
+    Rows are learnt one after another: cutting them into other batches gives the same answers, bit for bit. Memory does
+    not grow with the number of rows.
+
+    Parameters
+    ----------
+    effort : float
+        Nominal cost of a row, in microseconds of one core. Members take part while their costs fit, the cheapest
+        first, by the number of columns and classes alone, so that runs repeat. Default 100. Lower it for faster
+        streams: 5 leaves the linear members.
+    labels_in_order : bool
+        Whether the label of each row is known before the next row is predicted, so that `predict_then_learn` may use
+        it. Default True. `predict` never uses it: rows to predict may come from any time.
+    random_state : int
+        The seed of the random features.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+    member_weights_ : dict of str to float
+        How much each member counts now: the softmax of minus its recent losses, averaged over the rates of forgetting.
+    n_samples_seen_ : int
+        The number of rows of positive weight learnt.
+    n_features_in_ : int
+        The width of the rows.
+    feature_names_in_ : array of shape (n_features_in_,)
+        The column names, if the rows had them.
+
+    See Also
+    --------
+    kampong.FisherDiscriminant : One model of all rows, which also finds directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kampong.online import OnlineClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
+    >>> y[1000:] = np.where(X[1000:, 0] > X[1000:, 1], "up", "down")  # drift
+    >>> model = OnlineClassifier()
+    >>> answers = model.predict_then_learn(X, y)
+    >>> bool((answers[900:1000] == y[900:1000]).mean() > 0.9)
+    True
+    >>> bool((answers[1900:] == y[1900:]).mean() > 0.9)
+    True
+    >>> model.predict([[1.0, -1.0, 0.0]]).tolist()
+    ['up']
+    """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _index: LabelIndex
+    _slots: Integer
+    _contest: Contest
+    _n_samples: int
+
+    def __init__(self, effort: float = 100.0, labels_in_order: bool = True, random_state: int = 0) -> None:
+        self.effort = effort
+        self.labels_in_order = labels_in_order
+        self.random_state = random_state
+
+    @one_at_a_time
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn all rows in their order, forgetting what was learnt before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows. Shuffle them if they are sorted by class.
+        y : array-like of shape (n_samples,)
+            Their labels: integers, strings or booleans.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        self._learn(X, y, None, None, reset=True)
+        return self
+
+    @one_at_a_time
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows, in their order; batches do not matter.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their labels. Classes may appear at any time.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come, so that `classes_` is complete from the start.
+        sample_weight : array-like of shape (n_samples,), optional
+            How far each row moves the members; 0 leaves the row out.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "_index"))
+        return self
+
+    @one_at_a_time
+    def predict_then_learn(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, method: str = "predict"
+    ) -> Any:
+        """Predict each row and learn it before the next one is predicted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), optional
+            Classes that may come.
+        sample_weight : array-like of shape (n_samples,), optional
+            How far each row moves the members; a row of weight 0 is predicted and not learnt.
+        method : str
+            What to return: "predict", "predict_proba" or "predict_log_proba".
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            What was predicted before each row was learnt. Before the first class has come nothing can be predicted:
+            such a row has NaN for its probabilities, and its own label for its label. Do not count it.
+        """
+        check_choice("OnlineClassifier", "method", method, METHODS)
+        answers = self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "_index"))
+        if method != "predict":
+            found = self._sorted(answers)
+            found[np.isneginf(found).all(axis=1)] = np.nan
+            return found if method == "predict_log_proba" else np.exp(found)
+        chosen = self._labels(answers)
+        nothing = np.isneginf(answers).all(axis=1) if len(answers) else np.zeros(0, dtype=bool)
+        if nothing.any():
+            chosen[nothing] = np.asarray(y)[nothing]
+        return chosen
+
+    @one_at_a_time
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
+        return self._labels(self._answers(X))
+
+    @one_at_a_time
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return the log-probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            −∞ for a class that has not come.
+        """
+        return self._sorted(self._answers(X))
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Each row adds up to 1.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @one_at_a_time
+    def widen(self, n_features: int) -> Self:
+        """Make room for new columns, at the end; rows learnt before had 0 there.
+
+        Parameters
+        ----------
+        n_features : int
+            The new width.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        check_is_fitted(self)
+        if hasattr(self, "feature_names_in_"):
+            raise ValueError(
+                "OnlineClassifier.widen: the columns have names, and the new ones have none. Learn rows without names, "
+                "such as X.to_numpy()."
+            )
+        wanted = f"It is {self.n_features_in_} wide now."
+        width = check_whole(
+            "OnlineClassifier.widen", "n_features", n_features, low=self.n_features_in_, high=2**31, next_step=wanted
+        )
+        self._contest.resize(width, self._contest.classes)
+        self.n_features_in_ = width
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        check_is_fitted(self)
+        return self._index.sorted
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """The number of rows of positive weight learnt."""
+        check_is_fitted(self)
+        return self._n_samples
+
+    @property
+    @one_at_a_time
+    def member_weights_(self) -> dict[str, float]:
+        """How much each member counts now, by its recent losses."""
+        check_is_fitted(self)
+        return self._contest.pools[0].member_weights()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_index") and self._n_samples > 0
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _new_contest(self) -> Contest:
+        effort = check_number(
+            "OnlineClassifier", "effort", self.effort, low=0.0, high=np.inf, next_step="100 is the default."
+        )
+        if not isinstance(self.labels_in_order, (bool, np.bool_)):
+            raise ValueError(
+                f"OnlineClassifier: labels_in_order must be True or False, got {self.labels_in_order!r}. Set it to "
+                "False if labels come later than the next row."
+            )
+        seed = check_whole(
+            "OnlineClassifier", "random_state", self.random_state, low=0, high=2**63, next_step="0 is the default."
+        )
+        return Contest(Settings(), effort, seed, bool(self.labels_in_order))
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, reset: bool) -> Float:
+        """Check everything, then learn; return log-probabilities before each row, classes in their own order."""
+        with self._unchanged_if_refused():
+            contest = self._new_contest() if reset else self._contest
+            X, y = validate_batch(self, X, y, reset=reset)
+            if is_indicator(y):
+                raise ValueError(f"OnlineClassifier: y has shape {y.shape}, but a row has one label here.")
+            _check_entries(X)
+            weights = check_weights(sample_weight, X.shape[0])
+            index, slots = (LabelIndex(), np.zeros(0, dtype=np.int64)) if reset else (self._index.copy(), self._slots)
+            if classes is not None:
+                declared = np.asarray(classes)
+                labels, _, new = check_labels(index, declared, declared.size)
+                index.add(new, labels.dtype)
+            taught = np.flatnonzero(weights)
+            labels, found, new = check_labels(index, np.asarray(y)[taught], len(taught))
+            if new:
+                found, new = _as_they_came(found, new, len(index))
+            index.add(new, labels.dtype)
+            if reset and len(taught) == 0:
+                raise ValueError("OnlineClassifier: the weight of every row is zero. Give a row a positive one.")
+        slots = _number(slots, found, len(index))
+        codes = np.zeros(X.shape[0], dtype=np.int64)
+        codes[taught] = slots[found]
+        self._index, self._slots, self._contest = index, slots, contest
+        self._n_samples = len(taught) + (0 if reset else self._n_samples)
+        return contest.learn(X, codes, weights)
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """Give the columns back that were known before, if the rows are refused."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        try:
+            yield
+        except BaseException:
+            for name in names:
+                if name in before:
+                    setattr(self, name, before[name])
+                elif hasattr(self, name):
+                    delattr(self, name)
+            raise
+
+    def _answers(self, X: Any) -> Float:
+        check_is_fitted(self)
+        rows = validate_rows(self, X)
+        _check_entries(rows)
+        return self._contest.predict(rows)
+
+    def _sorted(self, answers: Float) -> Float:
+        """Return answers in the order of `classes_`."""
+        found = np.full((len(answers), len(self._index)), -np.inf)
+        came = np.flatnonzero(self._slots >= 0)
+        known = came[self._slots[came] < answers.shape[1]]
+        found[:, self._index.position[known]] = answers[:, self._slots[known]]
+        return found
+
+    def _labels(self, answers: Float) -> np.ndarray:
+        """Return the most probable label of each row; among equals the one that came first."""
+        label_of = np.argsort(np.where(self._slots >= 0, self._slots, len(self._slots)), kind="stable")
+        position: Any = self._index.position[label_of]
+        chosen: np.ndarray = self._index.sorted[position[np.argmax(answers, axis=1)]]
+        return chosen
+
+    @one_at_a_time
+    def _to_state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds."""
+        if not hasattr(self, "_index"):
+            return None
+        return {
+            "version": VERSION,
+            "labels": index_state(self._index),
+            "slots": self._slots.copy(),
+            "n_samples": self._n_samples,
+            "contest": self._contest.to_state(),
+        }
+
+    def _from_state(self, contents: Contents) -> None:
+        contents.whole("version", low=VERSION, high=VERSION)
+        self._index = index_from(contents.part("labels"))
+        self._n_samples = contents.whole("n_samples")
+        self._slots = contents.array("slots", np.int64, (len(self._index),), low=-1, high=len(self._index) - 1).copy()
+        came = np.sort(self._slots[self._slots >= 0])
+        contents.require(np.array_equal(came, np.arange(len(came))), "the classes are not numbered as they came")
+        self._contest = self._new_contest()
+        self._contest.from_state(contents.part("contest"), self.n_features_in_, len(came))
+
+
+def _check_entries(X: Any) -> None:
+    """Refuse NaN, infinity, and entries whose squares overflow."""
+    values: Any = X if isinstance(X, np.ndarray) else X.data
+    if values.size and not max(-float(values.min()), float(values.max())) <= LARGEST_ENTRY:
+        check_finite(X, "OnlineClassifier")
+        raise_not_finite(X, "OnlineClassifier", np.ones(1))
+
+
+def _as_they_came(codes: Integer, new: list[Any], known: int) -> tuple[Integer, list[Any]]:
+    """Give new labels numbers in the order of their first rows, whatever the batch they came in."""
+    unique, first = np.unique(codes, return_index=True)
+    order = np.argsort(first[unique >= known], kind="stable")
+    place = np.arange(known + len(new))
+    place[known + order] = known + np.arange(len(new))
+    return place[codes], [new[number] for number in order]
+
+
+def _number(slots: Integer, codes: Integer, labels: int) -> Integer:
+    """Return the number of each label in the order of their first rows, −1 for one that has not come."""
+    if labels == len(slots) and (slots[codes] >= 0).all():
+        return slots
+    result = np.concatenate([slots, np.full(labels - len(slots), -1, dtype=np.int64)])
+    unique, first = np.unique(codes, return_index=True)
+    new = unique[result[unique] < 0]
+    order = np.argsort(first[result[unique] < 0], kind="stable")
+    result[new[order]] = int(result.max(initial=-1)) + 1 + np.arange(len(new))
+    return result

@@ -1,0 +1,55 @@
+"""Columns standardised: mean and deviation of each column, followed row by row, older rows forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kampong._core.compute import compiled
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Integer
+
+FLAT = 1e-24
+"""A column whose variance is at most this part of its squared mean is constant: what is left is rounding."""
+
+
+@compiled
+def standardise(
+    mean: Float,
+    squares: Float,
+    weight: Float,
+    X: Float,
+    weights: Float,
+    learn: np.ndarray,
+    keep: float,
+    points: Float,
+    active: Integer,
+) -> None:
+    """Write each row standardised as if it had been learnt with weight 1, and learn it if `learn` says so.
+
+    `keep` is what is left of the weight of a row when the next one comes.
+
+    A row that is counted itself lies at most √n deviations from the mean, so the first rows are not huge. All rows
+    count half after the same number of rows, as in the members.
+    """
+    for i in range(len(X)):
+        total, count = keep * weight[0] + 1.0, 0
+        for j in range(X.shape[1]):
+            step = X[i, j] - mean[j]
+            centre = mean[j] + step / total
+            variance = (keep * squares[j] + step * (X[i, j] - centre)) / total
+            if variance > FLAT * centre * centre:
+                points[i, j] = (X[i, j] - centre) / np.sqrt(variance)
+                count += 1
+            else:
+                points[i, j] = 0.0
+        active[i] = max(count, 1)
+        if learn[i]:
+            weight[0] = keep * weight[0] + weights[i]
+            share = weights[i] / weight[0]
+            for j in range(X.shape[1]):
+                step = X[i, j] - mean[j]
+                mean[j] += share * step
+                squares[j] = keep * squares[j] + weights[i] * step * (X[i, j] - mean[j])

@@ -1,0 +1,209 @@
+"""The contest: every member predicts each row, all learn it, and recent losses say how much each one counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from kampong._core.compute import blocks
+from kampong.online.columns import standardise
+from kampong.online.members import MEMBERS, Frequencies, Member, Rows
+from kampong.online.pooling import Pool, calibrate
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Integer
+    from kampong.files.contents import Contents
+    from kampong.online.settings import Settings
+
+
+class Contest:
+    """All that predicts a stream, and how much each of them counts.
+
+    Classes are numbered in the order in which they first came. Rows are taken one after another, so the answers do not
+    depend on how the rows are cut into batches.
+
+    Parameters
+    ----------
+    settings : Settings
+        The numbers of the contest.
+    effort : float
+        Nominal microseconds per row: members run while their costs fit, the cheapest first.
+    seed : int
+        For members that draw something.
+    labels_in_order : bool
+        Whether there is a member that uses the label of the row before. Two pools are kept then: one with it, for rows
+        that are predicted and learnt in turns, and one without it, for any other rows.
+    """
+
+    def __init__(self, settings: Settings, effort: float, seed: int, labels_in_order: bool) -> None:
+        self.settings, self.effort, self.seed, self.labels_in_order = settings, effort, seed, labels_in_order
+        self.columns = self.classes = 0
+        self.members: list[Member] = []
+        self.pools = [Pool(settings, []) for _ in ((True, False) if labels_in_order else (False,))]
+        self._places: list[Integer] = []
+        self._mean, self._squares, self._weight = np.zeros(0), np.zeros(0), np.zeros(1)
+
+    def selection(self, columns: int, classes: int) -> list[type[Member]]:
+        """Return the members that run at a width and a number of classes: the cheapest that fit the effort together.
+
+        To calibrate an answer and to weigh it costs the same for all members.
+        """
+        left, chosen, wide = 1000.0 * self.effort, set(), columns > self.settings.narrow
+        able = [kind for kind in MEMBERS if kind.wide in (wide, None)]
+        made = [kind(self.settings, self.seed) for kind in able if self.labels_in_order or not kind.uses_last_label]
+        costs = {one: one.cost(columns, classes) + one.answers * (250.0 + 25.0 * classes) for one in made}
+        for member in sorted(made, key=lambda one: costs[one]):
+            left -= costs[member]
+            few = member.numbers(columns, classes) <= self.settings.most_numbers
+            if isinstance(member, Frequencies) or (few and left >= 0.0):
+                chosen.add(type(member))
+        return [kind for kind in MEMBERS if kind in chosen]
+
+    def resize(self, columns: int, classes: int) -> None:
+        """Make room for columns and classes; members that have become too expensive leave."""
+        if self.members and (columns, classes) == (self.columns, self.classes):
+            return
+        kinds, known = self.selection(columns, classes), {type(member): member for member in self.members}
+        if kinds != list(known):
+            self.members = [known.get(kind) or kind(self.settings, self.seed) for kind in kinds]
+            self._see()
+        for member in self.members:
+            member.resize(columns, classes)
+        more = np.zeros(columns - self.columns)
+        self._mean, self._squares = np.append(self._mean, more), np.append(self._squares, more)
+        self.columns, self.classes = columns, classes
+
+    def _see(self) -> None:
+        """Give every pool the answers that it sees; the last pool sees none that uses the last label."""
+        answers = [(member, place) for member in self.members for place in range(member.answers)]
+        self._places = []
+        for number, old in enumerate(self.pools):
+            last = number == len(self.pools) - 1
+            seen = [i for i, (member, _) in enumerate(answers) if not (last and member.uses_last_label)]
+            self.pools[number] = old.with_names([f"{answers[i][0].name} {answers[i][1]}" for i in seen])
+            self._places.append(np.array(seen, dtype=np.int64))
+
+    def learn(self, X: Any, codes: Integer, weights: Float) -> Float:
+        """Predict and then learn row after row.
+
+        Parameters
+        ----------
+        X : array or CSR array of shape (rows, columns)
+            The rows, finite.
+        codes : array of int of shape (rows,)
+            Their classes, numbered in the order in which they first came; any number where the weight is 0.
+        weights : array of shape (rows,)
+            Their weights; a row of weight 0 is predicted and not learnt.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Log-probabilities before each row was learnt; −∞ for a class that had not come.
+        """
+        taught = weights > 0
+        codes = np.where(taught, codes, 0)
+        after = np.maximum.accumulate(np.append(self.classes, np.where(taught, codes + 1, 0)))
+        known, after = after[:-1], after[1:]
+        answers = np.full((len(codes), int(after[-1])), -np.inf)
+        for part in self._parts(X.shape[1], known, after):
+            self.resize(X.shape[1], int(after[part][-1]))
+            found = self._step(X[part], codes[part], known[part], weights[part], taught[part])[0]
+            answers[part, : self.classes] = found
+        return answers
+
+    def predict(self, X: Any) -> Float:
+        """Return log-probabilities of rows, (rows, classes), without the last label; nothing is learnt."""
+        n = X.shape[0]
+        answers, codes, known = np.empty((n, self.classes)), np.zeros(n, dtype=np.int64), np.full(n, self.classes)
+        weights, taught = np.ones(n), np.zeros(n, dtype=bool)
+        for part in self._parts(self.columns, known, known):
+            answers[part] = self._step(X[part], codes[part], known[part], weights[part], taught[part])[-1]
+        return answers
+
+    def _parts(self, columns: int, known: Integer, after: Integer) -> list[slice]:
+        """Cut rows where a new class changes the members, and into blocks of some megabytes."""
+        cuts, kinds = [0], [type(member) for member in self.members]
+        for place in np.flatnonzero(after > known):
+            before, kinds = kinds, self.selection(columns, int(after[place]))
+            if before and kinds != before:
+                cuts.append(int(place))
+        parts = []
+        for start, stop in zip(cuts, [*cuts[1:], len(known)], strict=True):
+            width = 8 * (int(after[stop - 1]) * ANSWERS + min(columns, self.settings.narrow)) if stop > start else 1
+            parts += [slice(start + part.start, start + part.stop) for part in blocks(stop - start, width)]
+        return parts
+
+    def _step(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray) -> list[Float]:
+        """Return the answer of each pool."""
+        rows = self._rows(X, codes, known, weights, learn)
+        chances = np.zeros((sum(member.answers for member in self.members), len(codes), self.classes))
+        keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0
+        for member in self.members:
+            mine = chances[first : first + member.answers]
+            member.step(rows, mine)
+            calibrate(member.arrays["factors"], member.arrays["curvatures"], mine, codes, known, learn, keep, least)
+            first += member.answers
+        pools = zip(self.pools, self._places, strict=True)
+        return [one.step(chances, places, codes, known, learn) for one, places in pools]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copy all arrays of a pickle, which may be memory that cannot be written."""
+        self.__dict__.update(state)
+        self._mean, self._squares, self._weight = self._mean.copy(), self._squares.copy(), self._weight.copy()
+        for member in self.members:
+            member.arrays = {name: array.copy() for name, array in member.arrays.items()}
+        for one in self.pools:
+            one.own()
+
+    def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray) -> Rows:
+        """Return rows as the members read them."""
+        nothing = np.zeros(1, dtype=np.int64)
+        if X.shape[1] > self.settings.narrow:
+            entries = sparse.csr_array(X, copy=True)
+            entries.eliminate_zeros()
+            data = entries.data.astype(np.float64)
+            indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
+            return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn)
+        dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
+        points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
+        keep = 2.0 ** (-1.0 / self.settings.half_life)
+        standardise(self._mean, self._squares, self._weight, dense, weights, learn, keep, points, active)
+        return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything as named arrays."""
+        return {
+            "mean": self._mean.copy(),
+            "squares": self._squares.copy(),
+            "weight": self._weight.copy(),
+            **{f"pool{number}": one.to_state() for number, one in enumerate(self.pools)},
+            **{member.name: member.to_state() for member in self.members},
+        }
+
+    def from_state(self, contents: Contents, columns: int, classes: int) -> None:
+        """Take back what `to_state` wrote, each value checked.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state, which is used up.
+        columns : int
+            The width of the rows.
+        classes : int
+            How many classes have come.
+        """
+        self.resize(columns, classes)
+        for name, low in (("mean", None), ("squares", 0.0), ("weight", 0.0)):
+            mine = getattr(self, f"_{name}")
+            setattr(self, f"_{name}", contents.array(name, np.float64, mine.shape, low=low).copy())
+        for number, one in enumerate(self.pools):
+            one.from_state(contents.part(f"pool{number}"))
+        for member in self.members:
+            member.from_state(contents.part(member.name), columns, classes)
+        contents.finish()
+
+
+ANSWERS = 32
+"""About how many answers there are; it only says how many rows are taken together."""

@@ -1,0 +1,143 @@
+"""The compiled contest against naive loops, iterate by iterate, and the law of its weights."""
+
+import numpy as np
+import pytest
+
+import kampong
+import reference_online as reference
+from kampong.online import OnlineClassifier
+from kampong.online.contest import Contest
+from kampong.online.members import MEMBERS, Field, Member
+from kampong.online.settings import Settings
+
+
+def as_they_came(codes):
+    first = {}
+    return np.array([first.setdefault(code, len(first)) for code in codes.tolist()])
+
+
+def stream(rows=260, columns=3, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.minimum(rng.integers(classes, size=rows), np.arange(rows) // 4)  # a new class at rows 0, 4, 8, …
+    X = 1.5 * rng.normal(size=(classes, columns))[codes] + rng.normal(size=(rows, columns))
+    codes[rows // 2 :] = (codes[rows // 2 :] + 1) % classes
+    codes = as_they_came(codes)
+    X[:, -1] = np.where(np.arange(rows) < 20, 7.0, X[:, -1])  # constant at first
+    return X, codes, rng.choice([0.0, 1.0, 1.0, 2.0], size=rows) * (np.arange(rows) > 0) + (np.arange(rows) == 0)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_contest_matches_the_naive_loop(in_order, seed, monkeypatch):
+    X, codes, weights = stream(seed=seed)
+    # rows of weight 0 must not bring a class
+    first = [int(np.flatnonzero(codes == code)[0]) for code in np.unique(codes)]
+    weights[first] = 1.0
+    contest, scores = Contest(Settings(), 100.0, 0, in_order), {}
+    for kind in MEMBERS:
+
+        def noted(member, rows, out, step=kind.step):
+            step(member, rows, out)
+            scores.setdefault(member.name, []).append(out.copy())
+
+        monkeypatch.setattr(kind, "step", noted)
+    answers = np.full((len(codes), 3), -np.inf)
+    for i in range(len(codes)):
+        found = contest.learn(X[i : i + 1], codes[i : i + 1], weights[i : i + 1])
+        answers[i, : found.shape[1]] = found
+    directions = next(m for m in contest.members if m.name == "fourier").arrays["directions"]
+    wanted, pool, _ = reference.contest(X, codes, weights, directions, in_order)
+    assert {member.name for member in contest.members} == set(wanted[-1][1])
+    for i, (known, members, answer) in enumerate(wanted):
+        for name, lines in members.items():
+            for place, line in enumerate(lines):
+                np.testing.assert_allclose(
+                    scores[name][i][place, 0, :known], line, rtol=1e-7, atol=1e-7, err_msg=f"row {i}, {name} {place}"
+                )
+        if answer is not None:
+            np.testing.assert_allclose(answers[i, :known], answer, rtol=1e-6, atol=1e-6, err_msg=f"row {i}")
+        assert np.isneginf(answers[i, known:]).all()
+    np.testing.assert_allclose(contest.pools[0].state.weights, pool.weights, rtol=1e-5, atol=1e-6)
+
+
+def test_the_weights_of_members_follow_from_their_losses():
+    """Weights by the formula: losses halved every h rows, softmax of minus them, and the same among the half-lives."""
+    X, codes, weights = stream(rows=120)
+    weights[:] = 1.0
+    contest, settings = Contest(Settings(), 100.0, 0, False), Settings()
+    contest.learn(X, codes, weights)
+    directions = next(m for m in contest.members if m.name == "fourier").arrays["directions"]
+    _, pool, _ = reference.contest(X, codes, weights, directions, False)
+    size = pool.history[0].size
+    shares = [pool.shares(pool.history, h, size) for h in settings.loss_half_lives]
+    wanted = pool.shares(pool.rate_history, settings.half_life, len(shares)) @ np.array(shares)
+    found = contest.pools[0].member_weights()
+    np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-6, atol=1e-9)
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_a_change_of_the_last_bits_moves_no_answer():
+    X, codes, weights = stream(rows=400, columns=4)
+    rng = np.random.default_rng(0)
+    plain = Contest(Settings(), 100.0, 0, True).learn(X, codes, weights)
+    moved = Contest(Settings(), 100.0, 0, True).learn(X * (1.0 + 1e-13 * rng.normal(size=X.shape)), codes, weights)
+    known = np.isfinite(plain)
+    assert np.abs(plain[known] - moved[known]).max() < 1e-6
+
+
+def test_a_column_without_rows_never_grows_out_of_bounds():
+    """The ridge is given back as it fades: a direction that no row has does not end in infinity."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(60_000, 2)), as_they_came(rng.integers(2, size=60_000))
+    X[50:, 1] = X[:50, 1].mean()
+    contest = Contest(Settings(), 5.0, 0, False)
+    contest.learn(X, codes, np.ones(len(codes)))
+    for member in contest.members:
+        for name, array in member.arrays.items():
+            assert np.isfinite(array).all(), (member.name, name)
+            if name == "inverse":
+                assert np.linalg.eigvalsh(array).min() > 0
+                assert np.abs(array).max() < 2.0
+                np.testing.assert_array_equal(array, array.T)
+    state = contest.pools[0].state
+    assert np.linalg.eigvalsh(state.inverse).min() > 0
+    np.testing.assert_array_equal(state.inverse, state.inverse.T)
+
+
+class Repeats(Member):
+    """A member of one's own: the class of the row three rows before."""
+
+    name = "repeats"
+    uses_last_label = True
+    wide = None
+
+    def fields(self):
+        return {"last": Field((3,), low=0, dtype=np.int64)}
+
+    def cost(self, columns, classes):
+        return 1.0
+
+    def step(self, rows, scores):
+        last = self.arrays["last"]
+        for i, code in enumerate(rows.codes):
+            if last[0] < rows.known[i]:
+                scores[0, i, last[0]] = 5.0
+            if rows.learn[i]:
+                last[:] = [*last[1:], code]
+
+
+def test_a_new_member_is_one_class(monkeypatch):
+    monkeypatch.setattr("kampong.online.contest.MEMBERS", [*MEMBERS, Repeats])
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=3)
+    y = np.concatenate([y, np.zeros(597, dtype=np.int64)])
+    for i in range(3, 600):
+        y[i] = y[i - 3] if rng.random() < 0.9 else rng.integers(4)
+    X = rng.normal(size=(600, 2))
+    model = OnlineClassifier()
+    assert (model.predict_then_learn(X[:300], y[:300])[100:] == y[100:300]).mean() > 0.8
+    assert model.member_weights_["repeats 0"] > 0.9
+    loaded = kampong.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(
+        loaded.predict_then_learn(X[300:], y[300:]), model.predict_then_learn(X[300:], y[300:])
+    )
