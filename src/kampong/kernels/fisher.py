@@ -49,9 +49,10 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
-        a factor between a quarter and four on "mean" for the rbf kernel, by the errors on rows left out, of Fisher's
-        directions on 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels a
-        row, Fourier features, landmarks given as rows, and fewer than 500 rows.
+        a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
+        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
+        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
+        the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float
@@ -92,6 +93,13 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
         by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
         are those of the rows. Not for several labels a row.
+    scale : {"auto", True, False}
+        Whether each column is divided by its standard deviation first, so that the distance means the same for all of
+        them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
+        landmarks are placed, and divides if that errs less, by the leave-one-out errors that choose `gamma`. It takes
+        the rows as they are if γ is a number, for several labels per row, Fourier features, landmarks given as rows, a
+        kernel that is a callable, and fewer than ten rows. The deviations are those of the rows of `fit`, of the first
+        batch, or of the landmarks if they are given as rows.
 
     Attributes
     ----------
@@ -107,6 +115,10 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         The landmarks kept: those that are linearly independent in the feature space.
     gamma_ : float
         The factor γ in use.
+    scale_ : array of shape (n_features,) or None
+        The standard deviations by which the columns are divided; None if they are taken as they are.
+    scale_reason_ : str
+        Why they are divided, or are not.
     ridge_ : float
         The ridge ρ in use, tr S_w included.
     classes_ : array of shape (n_classes,)
@@ -128,7 +140,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     head_ : str
         The head in use.
     choice_ : Choice or None
-        How γ was chosen, and the losses of the `heads` that were compared.
+        How γ and the scale were chosen, and the losses of the `heads` that were compared.
 
     See Also
     --------
@@ -169,6 +181,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         random_state: int = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
+        scale: bool | str = "auto",
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -184,6 +197,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         self.random_state = random_state
         self.verbose = verbose
         self.priors = priors
+        self.scale = scale
 
     @property
     def ridge_(self) -> float:
@@ -234,9 +248,10 @@ class KernelMarginSubspace(KernelSubspace):
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
-        a factor between a quarter and four on "mean" for the rbf kernel, by the errors on rows left out, of Fisher's
-        directions on 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels a
-        row, Fourier features, landmarks given as rows, and fewer than 500 rows.
+        a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
+        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
+        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
+        the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float
@@ -272,6 +287,13 @@ class KernelMarginSubspace(KernelSubspace):
         The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
         by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
         are those of the rows. Not for several labels a row.
+    scale : {"auto", True, False}
+        Whether each column is divided by its standard deviation first, so that the distance means the same for all of
+        them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
+        landmarks are placed, and divides if that errs less, by the leave-one-out errors that choose `gamma`. It takes
+        the rows as they are if γ is a number, for several labels per row, Fourier features, landmarks given as rows, a
+        kernel that is a callable, and fewer than ten rows. The deviations are those of the rows of `fit`, of the first
+        batch, or of the landmarks if they are given as rows.
 
     Attributes
     ----------
@@ -287,6 +309,10 @@ class KernelMarginSubspace(KernelSubspace):
         The landmarks kept: those that are linearly independent in the feature space.
     gamma_ : float
         The factor γ in use.
+    scale_ : array of shape (n_features,) or None
+        The standard deviations by which the columns are divided; None if they are taken as they are.
+    scale_reason_ : str
+        Why they are divided, or are not.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     class_counts_ : array of shape (n_classes,)
@@ -306,7 +332,7 @@ class KernelMarginSubspace(KernelSubspace):
     head_ : str
         The head in use.
     choice_ : Choice or None
-        With head="best" the losses of the `heads` that were compared, and how γ was chosen if it was.
+        With head="best" the losses of the `heads` that were compared, and how γ and the scale were chosen if they were.
 
     See Also
     --------
@@ -320,10 +346,9 @@ class KernelMarginSubspace(KernelSubspace):
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import scale
     >>> from kampong import KernelMarginSubspace
     >>> X, y = load_wine(return_X_y=True)
-    >>> KernelMarginSubspace(epsilon=0.5).fit(scale(X), y).transform(scale(X)).shape
+    >>> KernelMarginSubspace(epsilon=0.5).fit(X, y).transform(X).shape
     (178, 2)
     """
 
@@ -344,6 +369,7 @@ class KernelMarginSubspace(KernelSubspace):
         random_state: int = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
+        scale: bool | str = "auto",
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -359,6 +385,7 @@ class KernelMarginSubspace(KernelSubspace):
         self.random_state = random_state
         self.verbose = verbose
         self.priors = priors
+        self.scale = scale
 
     def _kind(self) -> type[Criterion]:
         return MarginCriterion

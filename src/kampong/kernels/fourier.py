@@ -50,6 +50,8 @@ class FourierBasis:
         self.kernel, self.width, self.seed = kernel, int(width), int(seed)
         self.rank = 2 * -(-int(rank) // 2)
         self.frequencies: Float = draw_frequencies(self.width, self.rank // 2, kernel.gamma, self.seed)
+        if kernel.units is not None:
+            self.frequencies /= kernel.units
         self._columns: dict[Any, Float] = {}
 
     def values(self, X: Rows) -> Float:
@@ -102,7 +104,7 @@ class FourierBasis:
         if not isinstance(other, FourierBasis):
             return False
         mine, theirs = ((one.width, one.rank, one.seed, one.kernel.gamma) for one in (self, other))
-        return mine == theirs
+        return mine == theirs and self.kernel.same_units(other.kernel)
 
     def _fill(self, X: Rows, out: Float) -> None:
         """Write the features of rows."""

@@ -151,6 +151,8 @@ class LandmarkBasis:
             return False
         if mine.function is not theirs.function or self.landmarks.shape != other.landmarks.shape:
             return False
+        if not mine.same_units(theirs):
+            return False
         if isinstance(self.landmarks, np.ndarray) and isinstance(other.landmarks, np.ndarray):
             return bool(np.array_equal(self.landmarks, other.landmarks))
         if isinstance(self.landmarks, np.ndarray) or isinstance(other.landmarks, np.ndarray):
@@ -206,7 +208,7 @@ def draw_rows(
     return np.asarray(chosen[np.lexsort((chosen, codes[chosen]))])
 
 
-def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) -> Float:
+def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer, units: Float | None = None) -> Float:
     """Return the weighted means of the rows nearest to each seed among the seeds of their class (one step of Lloyd).
 
     Parameters
@@ -219,6 +221,8 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         The weight of each row in the means.
     seeds : array of shape (m,)
         Numbers of rows, sorted by class.
+    units : array of shape (d,), optional
+        What each column is divided by to tell what is near.
 
     Returns
     -------
@@ -226,14 +230,15 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         One centre a seed, in the precision of the rows.
     """
     centres = X[seeds].copy()
+    divisors = np.ones(1, dtype=X.dtype) if units is None else units.astype(X.dtype)
     for code in np.unique(codes[seeds]):
         rows, places = np.flatnonzero(codes == code), np.flatnonzero(codes[seeds] == code)
-        chosen = X[seeds[places]]
+        chosen = X[seeds[places]] / divisors
         norms = np.einsum("ij,ij->i", chosen, chosen) / 2
         sums, total = np.zeros((len(places), X.shape[1])), np.zeros(len(places))
         for part in blocks(len(rows), X.dtype.itemsize * (len(places) + X.shape[1]), target=VALUES_BYTES):
             block = X[rows[part]]
-            near = block @ chosen.T - norms
+            near = (block / divisors) @ chosen.T - norms
             # seeds that are equally near share a row: on whole numbers a last bit would decide between them
             top = near.max(axis=1, keepdims=True)
             equal = max(EQUAL, 4 * float(np.finfo(X.dtype).eps)) * (np.abs(top) + norms.max())

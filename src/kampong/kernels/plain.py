@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from kampong.kernels.fourier import FourierBasis
+from kampong.kernels.functions import times_columns
 from kampong.subspace.plain import product, shifted
 
 if TYPE_CHECKING:
@@ -49,11 +50,13 @@ def kernel_steps(
 def value_steps(
     name: str, kernel: Kernel, points: Any, coefficients: Float, sparse: bool | None
 ) -> list[tuple[str, Any]]:
-    """Return steps for k(X, points)·coefficientsᵀ, about the centre of the kernel where it has one."""
+    """Return steps for k(X, points)·coefficientsᵀ, in the units and about the centre of the kernel if it has them."""
     steps: list[tuple[str, Any]] = []
-    if kernel.centre is not None and not sparse:  # the distances keep their digits
-        steps = [("centre", shifted(kernel.centre))]
-        points = _dense(points) - kernel.centre
+    centre = None if sparse else kernel.centre  # the distances keep their digits
+    if centre is not None or kernel.units is not None:
+        steps = [("centre" if kernel.units is None else "scale", shifted(centre, kernel.units))]
+        points = points if centre is None else _dense(points) - centre
+        points = points if kernel.units is None else times_columns(points, 1.0 / kernel.units)
     return [*steps, (name, values_step(kernel, points, coefficients))]
 
 

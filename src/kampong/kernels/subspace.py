@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -20,15 +19,16 @@ from kampong.data.gate import admit
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
 from kampong.kernels.fourier import FourierBasis
-from kampong.kernels.functions import Kernel, make_kernel
+from kampong.kernels.functions import Kernel, columns_of, make_kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
-from kampong.kernels.trial import KEPT, choose_width
+from kampong.kernels.trial import FACTORS, KEPT, choose_kernel
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import BUDGET, ROW_BYTES, ClassReservoir
+from kampong.statistics.sampling import row_keys
 from kampong.statistics.scatter import ClassScatter
-from kampong.subspace.base import DiscriminantSubspace, check_priors
-from kampong.subspace.choice import Choice
+from kampong.subspace.base import DiscriminantSubspace, check_priors, check_scale
+from kampong.subspace.choice import SCALES, Choice
 from kampong.subspace.criteria import FisherCriterion, landmark_ridge
 from kampong.subspace.heads import HEADS
 from kampong.subspace.making import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, make_predictor
@@ -106,6 +106,7 @@ class KernelSubspace(DiscriminantSubspace):
     placement: Any
     memory_bytes: Any
     warm_start: Any
+    scale: Any
     verbose: Any
     solver: Any = "auto"
     decay: Any = 1.0
@@ -180,6 +181,25 @@ class KernelSubspace(DiscriminantSubspace):
         return self._basis().kernel.gamma
 
     @property
+    def scale_(self) -> Float | None:
+        """The standard deviations by which the columns are divided first; None if they are taken as they are."""
+        return self._basis().kernel.units
+
+    @property
+    def scale_reason_(self) -> str:
+        """Why the columns are divided by their standard deviations, or are not."""
+        scaled = self._basis().kernel.units is not None
+        if not isinstance(self.scale, str):
+            return f"scale={scaled}"
+        if self._width is None or not self._width.scales:
+            return "columns are taken as they are: nothing was compared"
+        unscaled, other = (self._width.scales[name] for name in SCALES)
+        rows = (
+            f"on {self._width.n_rows} rows left out one by one the loss is {other:.4g} divided and {unscaled:.4g} not"
+        )
+        return f"{'divided' if scaled else 'taken as they are'}: {rows}"
+
+    @property
     def coefficients_(self) -> Float:
         """What each direction multiplies the kernel values of a row to the landmarks by."""
         known = self._read()
@@ -192,6 +212,7 @@ class KernelSubspace(DiscriminantSubspace):
         check_priors(name, self.priors)
         check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
+        check_scale(name, self.scale)
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -357,27 +378,36 @@ class KernelSubspace(DiscriminantSubspace):
             )
 
     def _kernel(self, X: Rows, weights: Float, y: Any = None) -> Kernel:
-        """Return the kernel, with its width from these rows, chosen by their labels where they are given."""
-        gamma = self.gamma
-        if isinstance(gamma, str) and gamma == "auto":
-            gamma = "mean"
-            if self.kernel == "rbf" and y is not None and not is_indicator(y):
-                usual = self._of_width("mean", X, weights)
-                _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
-                seed = int(self.random_state)
-                chosen = choose_width(
-                    lambda width: self._of_width(width, X, weights), usual.gamma, X, codes, weights, seed
-                )
-                self._width = chosen
-                return usual if chosen is None else self._of_width(chosen.value, X, weights)
-        return self._of_width(gamma, X, weights)
+        """Return the kernel with scale and width from these rows, chosen by their labels if they are given."""
+        columns = columns_of(X, weights if np.ptp(weights) else None)
+        units, name = columns.units(), type(self).__name__
+        automatic = isinstance(self.gamma, str) and self.gamma == "auto"
 
-    def _of_width(self, gamma: Any, X: Rows, weights: Float) -> Kernel:
-        """Return the kernel of a width, or of the rule that the width follows."""
-        if isinstance(gamma, str) and gamma in ("mean", "scale") and np.ptp(weights):
-            gamma = _weighted_gamma(gamma, X, weights)
-        name = type(self).__name__
-        return make_kernel(name, self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        def of(gamma: Any, scaled: bool) -> Kernel:
+            given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            return make_kernel(name, self.kernel, columns, **given, units=units if scaled else None)
+
+        judged = y is not None and not is_indicator(y)
+        scales: tuple[bool, ...] = (bool(self.scale),)
+        factors = np.zeros(1)
+        if isinstance(self.scale, str):
+            # a number γ is in the units of the rows, and a function of one's own may be too
+            both = judged and isinstance(self.gamma, str) and not callable(self.kernel)
+            scales = (False, True) if both else (False,)
+        if judged and automatic and self.kernel == "rbf":
+            factors = FACTORS
+        usual = {scaled: of("mean" if automatic else self.gamma, scaled) for scaled in scales}
+        self._width = None
+        if len(scales) * len(factors) > 1:
+            _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
+            self._width = choose_kernel(
+                lambda factor, scaled: of(usual[scaled].gamma * 10.0**factor, scaled) if factor else usual[scaled],
+                scales,
+                factors,
+                (X, codes, weights),
+                row_keys(np.arange(1, len(codes) + 1), weights, int(self.random_state)),
+            )
+        return usual[scales[0]] if self._width is None else of(self._width.value, self._width.scaled)
 
     def _settle(self, kernel: Kernel, X: Rows, y: Any, weights: Float, m: int) -> Rows:
         """Return m landmarks: rows, or centres of rows of one class where rows are hard to tell apart."""
@@ -396,7 +426,8 @@ class KernelSubspace(DiscriminantSubspace):
             return X[draw_rows(codes, weights, m, self.random_state)]
         assert isinstance(X, np.ndarray)
         shares = weights * self._difficulty(kernel, X, codes, weights, m)
-        return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self.random_state, shares))
+        seeds = draw_rows(codes, weights, m, self.random_state, shares)
+        return move_to_centres(X, codes, shares, seeds, kernel.units)
 
     def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
         """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
@@ -478,15 +509,3 @@ def _hand_over(model: Any, statistics: KernelScatter) -> None:
 def _is_plain(landmarks: Any) -> bool:
     """Tell whether a value is a number or a word, and not rows."""
     return isinstance(landmarks, (str, numbers.Number))
-
-
-def _weighted_gamma(rule: str, X: Rows, weights: Float) -> float:
-    """Return the kernel width of rows that count with weights: a weight of 2 is the row twice."""
-    shares = weights / weights.sum()
-    mean = np.asarray(shares @ X, dtype=np.float64).ravel()
-    if isinstance(X, np.ndarray):
-        variances = np.einsum("i,ij->j", shares, (X - mean) ** 2)
-    else:
-        variances = np.asarray(shares @ sparse.csr_array(X).power(2)).ravel() - mean**2
-    spread = 2.0 * variances.sum() if rule == "mean" else (variances + (mean - mean.mean()) ** 2).sum()
-    return 1.0 / float(spread) if spread > 1e-300 else 1.0
