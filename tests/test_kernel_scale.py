@@ -308,3 +308,36 @@ def test_float32_rows_are_divided_in_their_precision():
     assert short.transform(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(short.scale_, wide.scale_, rtol=1e-5)
     assert np.mean(short.predict(X.astype(np.float32)) == wide.predict(X)) > 0.99
+
+
+def shuffled_sets():
+    rng = np.random.default_rng(0)
+    ties = rng.integers(0, 3, (900, 5)).astype(float)
+    noisy = (ties[:, 0] + rng.integers(0, 2, 900)).astype(int)
+    large = rng.normal(size=(3000, 4))
+    return {
+        "wine": wine(),
+        "digits": load_digits(return_X_y=True),
+        "words": (wine()[0], np.array(["red", "white", "rosé"])[wine()[1]]),
+        "ties": (ties, np.array(["b", "c", "a", "d"])[noisy]),  # copies of rows in several classes
+        "large": (large, (np.square(large).sum(axis=1) > 3.5).astype(int)),  # more rows than landmarks and sample
+    }
+
+
+SHUFFLED = shuffled_sets()
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("name", SHUFFLED)
+@pytest.mark.parametrize("options", [{}, {"landmarks": 60}], ids=["default", "landmarks"])
+def test_the_order_of_the_rows_does_not_matter(name, form, options):
+    X, y = SHUFFLED[name]
+    if name in ("digits", "large") and not options:
+        options = {"landmarks": 600}
+    weights = np.random.default_rng(1).integers(1, 3, len(y)).astype(float)
+    model = KernelFisherDiscriminant(**options).fit(rows_in(form, X), y, sample_weight=weights)
+    order = np.random.default_rng(2).permutation(len(y))
+    other = KernelFisherDiscriminant(**options).fit(rows_in(form, X[order]), y[order], sample_weight=weights[order])
+    assert other.gamma_ == pytest.approx(model.gamma_, rel=1e-7)
+    assert other.head_ == model.head_
+    np.testing.assert_allclose(other.predict_proba(rows_in(form, X)), model.predict_proba(rows_in(form, X)), atol=1e-6)

@@ -63,7 +63,9 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         every row a ridge is needed; with more rows it becomes smaller.
     landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        `memory_bytes` allows. They are placed with the rows of `fit`, in whatever order these come, or with the first
+        batch, which decides on scale and width too: begin `partial_fit` with a batch of some hundred rows of all
+        classes, since later rows move none of these. "fourier" is 2,000
         random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
         models with the same seed merge though neither saw the other's rows.
     placement : {"auto", "rows", "centres", "fourier"}
@@ -258,7 +260,9 @@ class KernelMarginSubspace(KernelSubspace):
         The constant of the polynomial and sigmoid kernels.
     landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        `memory_bytes` allows. They are placed with the rows of `fit`, in whatever order these come, or with the first
+        batch, which decides on scale and width too: begin `partial_fit` with a batch of some hundred rows of all
+        classes, since later rows move none of these. "fourier" is 2,000
         random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
         models with the same seed merge though neither saw the other's rows.
     placement : {"auto", "rows", "centres", "fourier"}

@@ -20,7 +20,14 @@ from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.rows import check_choice, check_finite, check_number, check_weights, check_whole
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.functions import Kernel, columns_of, make_kernel
-from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
+from kampong.kernels.landmarks import (
+    LandmarkBasis,
+    bytes_needed,
+    content_numbers,
+    draw_rows,
+    most_landmarks,
+    move_to_centres,
+)
 from kampong.kernels.trial import FACTORS, KEPT, choose_kernel
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
@@ -243,15 +250,18 @@ class KernelSubspace(DiscriminantSubspace):
         rows = RowsInHand(X, y, None)
         if not weights.any():
             return rows, lambda: None
+        watched, order = (X, y), np.argsort(_numbered(X, y, weights)[1])  # nothing depends on the order of the rows
+        if X.data.nbytes <= VALUES_BYTES:  # not even the last bits
+            X, y, weights, order = X[order], y[order], weights[order], np.arange(n)
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
-        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
+        watcher = FitWatcher(self, *watched, _hand_over, name="rows", n_rounds=n_parts)
         seen = 0
         for first in range(n_parts):
-            part = slice(first, None, n_parts)
+            part = order[first::n_parts]
             watcher.begin()
             statistics.update(X[part], y[part], weights[part])
             seen += len(weights[part])
@@ -354,14 +364,16 @@ class KernelSubspace(DiscriminantSubspace):
                     "weight. Ask for fewer, begin with a larger batch, or pass the landmarks as an array."
                 )
         self._check_memory(m, X.shape[1])
-        kernel = self._kernel(X, weights, None if self._is_fourier() else y)
+        codes, drawn = _numbered(X, y, weights)
+        judged = not self._is_fourier() and not is_indicator(y)
+        kernel = self._kernel(X, weights, codes if judged else None, drawn)
         if self._is_fourier():
             seed = self.random_state if self._features_seed is None else self._features_seed
             try:
                 return FourierBasis(replace(kernel, varying=None), X.shape[1], m, seed)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        return LandmarkBasis(kernel, self._settle(kernel, X, y, weights, m))
+        return LandmarkBasis(kernel, self._settle(kernel, X, codes, weights, drawn, m))
 
     def _is_fourier(self) -> bool:
         """Tell whether Fourier features stand in the place of landmarks."""
@@ -377,8 +389,8 @@ class KernelSubspace(DiscriminantSubspace):
                 f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
             )
 
-    def _kernel(self, X: Rows, weights: Float, y: Any = None) -> Kernel:
-        """Return the kernel with scale and width from these rows, chosen by their labels if they are given."""
+    def _kernel(self, X: Rows, weights: Float, codes: Integer | None = None, numbers: Integer | None = None) -> Kernel:
+        """Return the kernel with scale and width from these rows, chosen by their classes if they are given."""
         columns = columns_of(X, weights if np.ptp(weights) else None)
         units, name = columns.units(), type(self).__name__
         automatic = isinstance(self.gamma, str) and self.gamma == "auto"
@@ -387,7 +399,7 @@ class KernelSubspace(DiscriminantSubspace):
             given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
             return make_kernel(name, self.kernel, columns, **given, units=units if scaled else None)
 
-        judged = y is not None and not is_indicator(y)
+        judged = codes is not None and numbers is not None
         scales: tuple[bool, ...] = (bool(self.scale),)
         factors = np.zeros(1)
         if isinstance(self.scale, str):
@@ -398,24 +410,20 @@ class KernelSubspace(DiscriminantSubspace):
             factors = FACTORS
         usual = {scaled: of("mean" if automatic else self.gamma, scaled) for scaled in scales}
         self._width = None
-        if len(scales) * len(factors) > 1:
-            _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
+        if codes is not None and numbers is not None and len(scales) * len(factors) > 1:
             self._width = choose_kernel(
                 lambda factor, scaled: of(usual[scaled].gamma * 10.0**factor, scaled) if factor else usual[scaled],
                 scales,
                 factors,
                 (X, codes, weights),
-                row_keys(np.arange(1, len(codes) + 1), weights, int(self.random_state)),
+                row_keys(numbers, weights, int(self.random_state)),
             )
         return usual[scales[0]] if self._width is None else of(self._width.value, self._width.scaled)
 
-    def _settle(self, kernel: Kernel, X: Rows, y: Any, weights: Float, m: int) -> Rows:
+    def _settle(self, kernel: Kernel, X: Rows, codes: Integer, weights: Float, numbers: Integer, m: int) -> Rows:
         """Return m landmarks: rows, or centres of rows of one class where rows are hard to tell apart."""
         if m >= X.shape[0]:
             return X
-        codes: Integer = np.zeros(X.shape[0], dtype=np.int64)
-        if not is_indicator(y):
-            _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
         movable = isinstance(X, np.ndarray) and kernel.name != "callable"
         if self.placement == "centres" and not movable:
             raise ValueError(
@@ -423,15 +431,15 @@ class KernelSubspace(DiscriminantSubspace):
                 "kernel. Use placement='rows'."
             )
         if self.placement == "rows" or not movable:
-            return X[draw_rows(codes, weights, m, self.random_state)]
+            return X[draw_rows(codes, weights, m, self.random_state, numbers=numbers)]
         assert isinstance(X, np.ndarray)
-        shares = weights * self._difficulty(kernel, X, codes, weights, m)
-        seeds = draw_rows(codes, weights, m, self.random_state, shares)
+        shares = weights * self._difficulty(kernel, X, codes, weights, numbers, m)
+        seeds = draw_rows(codes, weights, m, self.random_state, shares, numbers)
         return move_to_centres(X, codes, shares, seeds, kernel.units)
 
-    def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
+    def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, numbers: Integer, m: int) -> Float:
         """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
-        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state)
+        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state, numbers=numbers)
         statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
         trace = statistics.within_trace
         if classes_seen(statistics) < 2 or trace <= 0:
@@ -504,6 +512,17 @@ def _hand_over(model: Any, statistics: KernelScatter) -> None:
     model._statistics = KernelScatter.around(statistics.basis, statistics.plain())
     model._said = True
     model._forget_results()
+
+
+def _numbered(X: Rows, y: Any, weights: Float) -> tuple[Integer, Integer]:
+    """Return the place of each row's class among the sorted labels, and a number that does not depend on its place."""
+    codes: Integer = np.zeros(X.shape[0], dtype=np.int64)
+    if not is_indicator(y):
+        index = LabelIndex()
+        labels, codes, new = check_labels(index, y, X.shape[0])
+        index.add(new, labels.dtype)
+        codes = index.position[codes]
+    return codes, content_numbers(X, columns_of(X, weights if np.ptp(weights) else None).units(), codes, weights)
 
 
 def _is_plain(landmarks: Any) -> bool:
