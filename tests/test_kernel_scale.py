@@ -22,7 +22,7 @@ MODELS = [
     KernelFisherDiscriminant(kernel="sigmoid", gamma=0.01),
     KernelFisherDiscriminant(landmarks=40),
     KernelFisherDiscriminant(landmarks=40, placement="rows"),
-    KernelFisherDiscriminant(landmarks="fourier", memory_bytes=2**28),
+    KernelFisherDiscriminant(landmarks=200, placement="fourier"),
     KernelMarginSubspace(epsilon=0.1),
 ]
 UNITS = 10.0 ** np.arange(-6, 7)
@@ -59,7 +59,8 @@ def test_scaling_is_what_dividing_the_columns_is(kind, form):
     assert outside.scale_ is None
     assert inside.gamma_ == pytest.approx(outside.gamma_, rel=1e-9)
     np.testing.assert_allclose(inside.predict_proba(rows_in(form, X)), outside.predict_proba(divided), atol=1e-8)
-    np.testing.assert_allclose(inside.landmarks_ if form == "dense" else inside.landmarks_.toarray(), X, rtol=1e-12)
+    landmarks = inside.landmarks_ if form == "dense" else inside.landmarks_.toarray()  # rows as they came, sorted
+    np.testing.assert_array_equal(landmarks[np.lexsort(landmarks.T)], X[np.lexsort(X.T)])
 
 
 def test_a_choice_by_rows_left_out_is_that_of_separate_fits():
@@ -135,12 +136,12 @@ def test_columns_in_large_units_do_not_hide_the_others(name, harm):
 
 
 def test_noise_columns_of_small_units_are_left_small():
-    """Always dividing is wrong: a thousand columns of noise would be as large as nineteen that tell the classes."""
+    """Always dividing is wrong: five hundred columns of noise would be as large as nineteen that tell the classes."""
     rng = np.random.default_rng(0)
     X, y = make_classification(
         800, 19, n_informative=10, n_redundant=0, n_classes=3, n_clusters_per_class=1, class_sep=2.0, random_state=0
     )
-    X = np.hstack([X, 1e-2 * rng.normal(size=(800, 1000))])
+    X = np.hstack([X, 1e-2 * rng.normal(size=(800, 500))])
     train, test = slice(0, 400), slice(400, None)
     scores = {
         scale: KernelFisherDiscriminant(scale=scale).fit(X[train], y[train]).score(X[test], y[test])
@@ -168,7 +169,12 @@ def test_the_reason_names_both_losses():
 
 @pytest.mark.parametrize(
     "options",
-    [{"gamma": 0.01}, {"landmarks": "fourier"}, {"landmarks": slice(None, None, 3)}, {"kernel": lambda a, b: a @ b.T}],
+    [
+        {"gamma": 0.01},
+        {"placement": "fourier", "landmarks": 200},
+        {"landmarks": slice(None, None, 3)},
+        {"kernel": lambda a, b: a @ b.T},
+    ],
     ids=["number", "fourier", "rows", "callable"],
 )
 def test_where_nothing_is_compared_rows_are_taken_as_they_are(options):
@@ -317,7 +323,7 @@ def shuffled_sets():
     large = rng.normal(size=(3000, 4))
     return {
         "wine": wine(),
-        "digits": load_digits(return_X_y=True),
+        "digits": tuple(part[:700] for part in load_digits(return_X_y=True)),
         "words": (wine()[0], np.array(["red", "white", "rosé"])[wine()[1]]),
         "ties": (ties, np.array(["b", "c", "a", "d"])[noisy]),  # copies of rows in several classes
         "large": (large, (np.square(large).sum(axis=1) > 3.5).astype(int)),  # more rows than landmarks and sample
@@ -333,7 +339,7 @@ SHUFFLED = shuffled_sets()
 def test_the_order_of_the_rows_does_not_matter(name, form, options):
     X, y = SHUFFLED[name]
     if name in ("digits", "large") and not options:
-        options = {"landmarks": 600}
+        options = {"landmarks": 200}
     weights = np.random.default_rng(1).integers(1, 3, len(y)).astype(float)
     model = KernelFisherDiscriminant(**options).fit(rows_in(form, X), y, sample_weight=weights)
     order = np.random.default_rng(2).permutation(len(y))
