@@ -104,8 +104,8 @@ def kernel_values(graph: Graph, rows: str, kernel: Kernel, points: Any) -> str:
     dense: Float = (points if isinstance(points, np.ndarray) else points.toarray()).astype(np.float64)
     if kernel.name == "rbf":
         centre = dense.mean(axis=0) if kernel.centre is None else kernel.centre
-        root = np.sqrt(2.0 * kernel.gamma)
-        near, centred = root * (dense - centre), graph.node("Mul", graph.node("Sub", rows, centre), float(root))
+        root = np.sqrt(2.0 * kernel.gamma) / (1.0 if kernel.units is None else kernel.units)
+        near, centred = root * (dense - centre), graph.node("Mul", graph.node("Sub", rows, centre), root)
         exponents = graph.affine(centred, near, -0.5 * np.square(near).sum(axis=1))
         half = graph.node("Mul", graph.lengths(centred), 0.5)
         return graph.node("Exp", graph.node("Min", graph.node("Sub", exponents, half), 0.0))
@@ -114,6 +114,8 @@ def kernel_values(graph: Graph, rows: str, kernel: Kernel, points: Any) -> str:
             f"a kernel that is {kernel.name} cannot be written to a file. Use a kernel by name: 'linear', 'rbf', "
             "'polynomial' or 'sigmoid'."
         )
+    if kernel.units is not None:
+        rows, dense = graph.node("Div", rows, kernel.units), dense / kernel.units
     values = graph.node("MatMul", rows, dense.T)
     if kernel.name == "linear":
         return values

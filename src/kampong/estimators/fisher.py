@@ -14,7 +14,7 @@ from kampong.build import BEST, make_predictor
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
 from kampong.estimators.novelty import ScoresNovelty
-from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.estimators.subspace import DiscriminantSubspace, check_scale
 from kampong.files import savable
 from kampong.heads import HEADS, LinearHead
 from kampong.heads.logistic import Logistic
@@ -129,6 +129,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         The ridge in use; in units of the variances of the columns where they are scaled or half_life="auto" forgets.
     scale_ : array of shape (n_features,) or None
         The standard deviations by which the columns are divided; None where they are taken as they are.
+    scale_reason_ : str
+        Why they are divided, or are not.
     coef_, intercept_ : array
         Weights and offsets of the scores, where the head is linear.
     priors_ : array of shape (n_classes,)
@@ -188,11 +190,7 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not (isinstance(self.scale, bool | np.bool_) or (isinstance(self.scale, str) and self.scale == "auto")):
-            raise ValueError(
-                f"{type(self).__name__}: scale must be True, False or 'auto', and is {self.scale!r:.100}. True divides "
-                "each column by its standard deviation first, False takes the rows as they are."
-            )
+        check_scale(type(self).__name__, self.scale)
 
     @property
     def half_life_(self) -> float:
@@ -216,6 +214,14 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         known, statistics = self._read(), self._statistics
         scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale
         return statistics.units() if scaled and isinstance(statistics, ClassScatter) else None
+
+    @property
+    def scale_reason_(self) -> str:
+        """Why the columns are divided by their standard deviations, or are not."""
+        if not isinstance(self.scale, str):
+            return f"scale={bool(self.scale)}"
+        scaled = self.scale_ is not None
+        return "divided: that errs less on rows left out" if scaled else "taken as they are: that errs no more"
 
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 

@@ -49,9 +49,10 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
-        a factor between a quarter and four on "mean" for the rbf kernel, by the errors on rows left out, of Fisher's
-        directions on 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels a
-        row, Fourier features, landmarks given as rows, and fewer than 500 rows.
+        a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
+        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
+        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
+        the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float
@@ -62,7 +63,9 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         every row a ridge is needed; with more rows it becomes smaller.
     landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        `memory_bytes` allows. They are placed with the rows of `fit`, in whatever order these come, or with the first
+        batch, which decides on scale and width too: begin `partial_fit` with a batch of some hundred rows of all
+        classes, since later rows move none of these. "fourier" is 2,000
         random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
         models with the same seed merge though neither saw the other's rows.
     placement : {"auto", "rows", "centres", "fourier"}
@@ -92,6 +95,13 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
         by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
         are those of the rows. Not for several labels a row.
+    scale : {"auto", True, False}
+        Whether each column is divided by its standard deviation first, so that the distance means the same for all of
+        them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
+        landmarks are placed, and divides if that errs less, by the leave-one-out errors that choose `gamma`. It takes
+        the rows as they are if γ is a number, for several labels per row, Fourier features, landmarks given as rows, a
+        kernel that is a callable, and fewer than ten rows. The deviations are those of the rows of `fit`, of the first
+        batch, or of the landmarks if they are given as rows.
 
     Attributes
     ----------
@@ -107,6 +117,10 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         The landmarks kept: those that are linearly independent in the feature space.
     gamma_ : float
         The factor γ in use.
+    scale_ : array of shape (n_features,) or None
+        The standard deviations by which the columns are divided; None if they are taken as they are.
+    scale_reason_ : str
+        Why they are divided, or are not.
     ridge_ : float
         The ridge ρ in use, tr S_w included.
     classes_ : array of shape (n_classes,)
@@ -128,7 +142,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     head_ : str
         The head in use.
     choice_ : Choice or None
-        How γ was chosen, and the losses of the `heads` that were compared.
+        How γ and the scale were chosen, and the losses of the `heads` that were compared.
 
     See Also
     --------
@@ -169,6 +183,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         random_state: int = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
+        scale: bool | str = "auto",
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -184,6 +199,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         self.random_state = random_state
         self.verbose = verbose
         self.priors = priors
+        self.scale = scale
 
     @property
     def ridge_(self) -> float:
@@ -234,16 +250,19 @@ class KernelMarginSubspace(KernelSubspace):
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
-        a factor between a quarter and four on "mean" for the rbf kernel, by the errors on rows left out, of Fisher's
-        directions on 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels a
-        row, Fourier features, landmarks given as rows, and fewer than 500 rows.
+        a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
+        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
+        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
+        the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float
         The constant of the polynomial and sigmoid kernels.
     landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
-        `memory_bytes` allows. They are placed with the rows of `fit`, or with the first batch. "fourier" is 2,000
+        `memory_bytes` allows. They are placed with the rows of `fit`, in whatever order these come, or with the first
+        batch, which decides on scale and width too: begin `partial_fit` with a batch of some hundred rows of all
+        classes, since later rows move none of these. "fourier" is 2,000
         random Fourier features instead, which depend on `random_state` and a given `gamma` alone and hold no rows:
         models with the same seed merge though neither saw the other's rows.
     placement : {"auto", "rows", "centres", "fourier"}
@@ -272,6 +291,13 @@ class KernelMarginSubspace(KernelSubspace):
         The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
         by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
         are those of the rows. Not for several labels a row.
+    scale : {"auto", True, False}
+        Whether each column is divided by its standard deviation first, so that the distance means the same for all of
+        them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
+        landmarks are placed, and divides if that errs less, by the leave-one-out errors that choose `gamma`. It takes
+        the rows as they are if γ is a number, for several labels per row, Fourier features, landmarks given as rows, a
+        kernel that is a callable, and fewer than ten rows. The deviations are those of the rows of `fit`, of the first
+        batch, or of the landmarks if they are given as rows.
 
     Attributes
     ----------
@@ -287,6 +313,10 @@ class KernelMarginSubspace(KernelSubspace):
         The landmarks kept: those that are linearly independent in the feature space.
     gamma_ : float
         The factor γ in use.
+    scale_ : array of shape (n_features,) or None
+        The standard deviations by which the columns are divided; None if they are taken as they are.
+    scale_reason_ : str
+        Why they are divided, or are not.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     class_counts_ : array of shape (n_classes,)
@@ -306,7 +336,7 @@ class KernelMarginSubspace(KernelSubspace):
     head_ : str
         The head in use.
     choice_ : Choice or None
-        With head="best" the losses of the `heads` that were compared, and how γ was chosen if it was.
+        With head="best" the losses of the `heads` that were compared, and how γ and the scale were chosen if they were.
 
     See Also
     --------
@@ -320,10 +350,9 @@ class KernelMarginSubspace(KernelSubspace):
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import scale
     >>> from kampong import KernelMarginSubspace
     >>> X, y = load_wine(return_X_y=True)
-    >>> KernelMarginSubspace(epsilon=0.5).fit(scale(X), y).transform(scale(X)).shape
+    >>> KernelMarginSubspace(epsilon=0.5).fit(X, y).transform(X).shape
     (178, 2)
     """
 
@@ -344,6 +373,7 @@ class KernelMarginSubspace(KernelSubspace):
         random_state: int = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
+        scale: bool | str = "auto",
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -359,6 +389,7 @@ class KernelMarginSubspace(KernelSubspace):
         self.random_state = random_state
         self.verbose = verbose
         self.priors = priors
+        self.scale = scale
 
     def _kind(self) -> type[Criterion]:
         return MarginCriterion

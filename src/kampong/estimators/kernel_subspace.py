@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -21,19 +20,27 @@ from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.sparse_gate import admit
 from kampong.data.validation import check_choice, check_finite, check_number, check_weights, check_whole
-from kampong.estimators.subspace import DiscriminantSubspace, check_priors
+from kampong.estimators.subspace import DiscriminantSubspace, check_priors, check_scale
 from kampong.estimators.unlearning import LANDMARKS
 from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis
-from kampong.kernels.functions import Kernel, make_kernel
-from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks, move_to_centres
+from kampong.kernels.functions import Kernel, columns_of, make_kernel
+from kampong.kernels.landmarks import (
+    LandmarkBasis,
+    bytes_needed,
+    content_numbers,
+    draw_rows,
+    most_landmarks,
+    move_to_centres,
+)
 from kampong.predictor import Predictor
-from kampong.selection.choose import Choice
-from kampong.selection.landmarks import KEPT, choose_width
+from kampong.selection.choose import SCALES, Choice
+from kampong.selection.landmarks import FACTORS, KEPT, choose_kernel
 from kampong.solvers import classes_seen
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import BUDGET, ROW_BYTES, ClassReservoir
+from kampong.statistics.sampling import row_keys
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
@@ -106,6 +113,7 @@ class KernelSubspace(DiscriminantSubspace):
     placement: Any
     memory_bytes: Any
     warm_start: Any
+    scale: Any
     verbose: Any
     solver: Any = "auto"
     decay: Any = 1.0
@@ -180,6 +188,25 @@ class KernelSubspace(DiscriminantSubspace):
         return self._basis().kernel.gamma
 
     @property
+    def scale_(self) -> Float | None:
+        """The standard deviations by which the columns are divided first; None if they are taken as they are."""
+        return self._basis().kernel.units
+
+    @property
+    def scale_reason_(self) -> str:
+        """Why the columns are divided by their standard deviations, or are not."""
+        scaled = self._basis().kernel.units is not None
+        if not isinstance(self.scale, str):
+            return f"scale={scaled}"
+        if self._width is None or not self._width.scales:
+            return "columns are taken as they are: nothing was compared"
+        unscaled, other = (self._width.scales[name] for name in SCALES)
+        rows = (
+            f"on {self._width.n_rows} rows left out one by one the loss is {other:.4g} divided and {unscaled:.4g} not"
+        )
+        return f"{'divided' if scaled else 'taken as they are'}: {rows}"
+
+    @property
     def coefficients_(self) -> Float:
         """What each direction multiplies the kernel values of a row to the landmarks by."""
         known = self._read()
@@ -192,6 +219,7 @@ class KernelSubspace(DiscriminantSubspace):
         check_priors(name, self.priors)
         check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
+        check_scale(name, self.scale)
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -222,15 +250,18 @@ class KernelSubspace(DiscriminantSubspace):
         rows = RowsInHand(X, y, None)
         if not weights.any():
             return rows, lambda: None
+        watched, order = (X, y), np.argsort(_numbered(X, y, weights)[1])  # nothing depends on the order of the rows
+        if X.data.nbytes <= VALUES_BYTES:  # not even the last bits
+            X, y, weights, order = X[order], y[order], weights[order], np.arange(n)
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
-        watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
+        watcher = FitWatcher(self, *watched, _hand_over, name="rows", n_rounds=n_parts)
         seen = 0
         for first in range(n_parts):
-            part = slice(first, None, n_parts)
+            part = order[first::n_parts]
             watcher.begin()
             statistics.update(X[part], y[part], weights[part])
             seen += len(weights[part])
@@ -336,14 +367,16 @@ class KernelSubspace(DiscriminantSubspace):
                     "weight. Ask for fewer, begin with a larger batch, or pass the landmarks as an array."
                 )
         self._check_memory(m, X.shape[1])
-        kernel = self._kernel(X, weights, None if self._is_fourier() else y)
+        codes, drawn = _numbered(X, y, weights)
+        judged = not self._is_fourier() and not is_indicator(y)
+        kernel = self._kernel(X, weights, codes if judged else None, drawn)
         if self._is_fourier():
             seed = self.random_state if self._features_seed is None else self._features_seed
             try:
                 return FourierBasis(replace(kernel, varying=None), X.shape[1], m, seed)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        return LandmarkBasis(kernel, self._settle(kernel, X, y, weights, m))
+        return LandmarkBasis(kernel, self._settle(kernel, X, codes, weights, drawn, m))
 
     def _is_fourier(self) -> bool:
         """Tell whether Fourier features stand in the place of landmarks."""
@@ -359,36 +392,41 @@ class KernelSubspace(DiscriminantSubspace):
                 f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
             )
 
-    def _kernel(self, X: Rows, weights: Float, y: Any = None) -> Kernel:
-        """Return the kernel, with its width from these rows, chosen by their labels where they are given."""
-        gamma = self.gamma
-        if isinstance(gamma, str) and gamma == "auto":
-            gamma = "mean"
-            if self.kernel == "rbf" and y is not None and not is_indicator(y):
-                usual = self._of_width("mean", X, weights)
-                _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
-                seed = int(self.random_state)
-                chosen = choose_width(
-                    lambda width: self._of_width(width, X, weights), usual.gamma, X, codes, weights, seed
-                )
-                self._width = chosen
-                return usual if chosen is None else self._of_width(chosen.value, X, weights)
-        return self._of_width(gamma, X, weights)
+    def _kernel(self, X: Rows, weights: Float, codes: Integer | None = None, numbers: Integer | None = None) -> Kernel:
+        """Return the kernel with scale and width from these rows, chosen by their classes if they are given."""
+        columns = columns_of(X, weights if np.ptp(weights) else None)
+        units, name = columns.units(), type(self).__name__
+        automatic = isinstance(self.gamma, str) and self.gamma == "auto"
 
-    def _of_width(self, gamma: Any, X: Rows, weights: Float) -> Kernel:
-        """Return the kernel of a width, or of the rule that the width follows."""
-        if isinstance(gamma, str) and gamma in ("mean", "scale") and np.ptp(weights):
-            gamma = _weighted_gamma(gamma, X, weights)
-        name = type(self).__name__
-        return make_kernel(name, self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        def of(gamma: Any, scaled: bool) -> Kernel:
+            given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+            return make_kernel(name, self.kernel, columns, **given, units=units if scaled else None)
 
-    def _settle(self, kernel: Kernel, X: Rows, y: Any, weights: Float, m: int) -> Rows:
+        judged = codes is not None and numbers is not None
+        scales: tuple[bool, ...] = (bool(self.scale),)
+        factors = np.zeros(1)
+        if isinstance(self.scale, str):
+            # a number γ is in the units of the rows, and a function of one's own may be too
+            both = judged and isinstance(self.gamma, str) and not callable(self.kernel)
+            scales = (False, True) if both else (False,)
+        if judged and automatic and self.kernel == "rbf":
+            factors = FACTORS
+        usual = {scaled: of("mean" if automatic else self.gamma, scaled) for scaled in scales}
+        self._width = None
+        if codes is not None and numbers is not None and len(scales) * len(factors) > 1:
+            self._width = choose_kernel(
+                lambda factor, scaled: of(usual[scaled].gamma * 10.0**factor, scaled) if factor else usual[scaled],
+                scales,
+                factors,
+                (X, codes, weights),
+                row_keys(numbers, weights, int(self.random_state)),
+            )
+        return usual[scales[0]] if self._width is None else of(self._width.value, self._width.scaled)
+
+    def _settle(self, kernel: Kernel, X: Rows, codes: Integer, weights: Float, numbers: Integer, m: int) -> Rows:
         """Return m landmarks: rows, or centres of rows of one class where rows are hard to tell apart."""
         if m >= X.shape[0]:
             return X
-        codes: Integer = np.zeros(X.shape[0], dtype=np.int64)
-        if not is_indicator(y):
-            _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
         movable = isinstance(X, np.ndarray) and kernel.name != "callable"
         if self.placement == "centres" and not movable:
             raise ValueError(
@@ -396,14 +434,15 @@ class KernelSubspace(DiscriminantSubspace):
                 "kernel. Use placement='rows'."
             )
         if self.placement == "rows" or not movable:
-            return X[draw_rows(codes, weights, m, self.random_state)]
+            return X[draw_rows(codes, weights, m, self.random_state, numbers=numbers)]
         assert isinstance(X, np.ndarray)
-        shares = weights * self._difficulty(kernel, X, codes, weights, m)
-        return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self.random_state, shares))
+        shares = weights * self._difficulty(kernel, X, codes, weights, numbers, m)
+        seeds = draw_rows(codes, weights, m, self.random_state, shares, numbers)
+        return move_to_centres(X, codes, shares, seeds, kernel.units)
 
-    def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
+    def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, numbers: Integer, m: int) -> Float:
         """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
-        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state)
+        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state, numbers=numbers)
         statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
         trace = statistics.within_trace
         if classes_seen(statistics) < 2 or trace <= 0:
@@ -481,18 +520,17 @@ def _hand_over(model: Any, statistics: KernelScatter) -> None:
     model._forget_results()
 
 
+def _numbered(X: Rows, y: Any, weights: Float) -> tuple[Integer, Integer]:
+    """Return the place of each row's class among the sorted labels, and a number that does not depend on its place."""
+    codes: Integer = np.zeros(X.shape[0], dtype=np.int64)
+    if not is_indicator(y):
+        index = LabelIndex()
+        labels, codes, new = check_labels(index, y, X.shape[0])
+        index.add(new, labels.dtype)
+        codes = index.position[codes]
+    return codes, content_numbers(X, columns_of(X, weights if np.ptp(weights) else None).units(), codes, weights)
+
+
 def _is_plain(landmarks: Any) -> bool:
     """Tell whether a value is a number or a word, and not rows."""
     return isinstance(landmarks, (str, numbers.Number))
-
-
-def _weighted_gamma(rule: str, X: Rows, weights: Float) -> float:
-    """Return the kernel width of rows that count with weights: a weight of 2 is the row twice."""
-    shares = weights / weights.sum()
-    mean = np.asarray(shares @ X, dtype=np.float64).ravel()
-    if isinstance(X, np.ndarray):
-        variances = np.einsum("i,ij->j", shares, (X - mean) ** 2)
-    else:
-        variances = np.asarray(shares @ sparse.csr_array(X).power(2)).ravel() - mean**2
-    spread = 2.0 * variances.sum() if rule == "mean" else (variances + (mean - mean.mean()) ** 2).sum()
-    return 1.0 / float(spread) if spread > 1e-300 else 1.0

@@ -630,6 +630,15 @@ def check_priors(name: str, priors: Any) -> Float | str:
     return np.asarray(shares / shares.sum())
 
 
+def check_scale(name: str, scale: Any) -> None:
+    """Refuse a scale that is not True, False or "auto"."""
+    if not (isinstance(scale, bool | np.bool_) or (isinstance(scale, str) and scale == "auto")):
+        raise ValueError(
+            f"{name}: scale must be True, False or 'auto', and is {scale!r:.100}. True divides each column by its "
+            "standard deviation first, False takes the rows as they are."
+        )
+
+
 def _few(classes: np.ndarray) -> str:
     """Return the names of some classes."""
     names = ", ".join(repr(label) for label in classes[:5].tolist())

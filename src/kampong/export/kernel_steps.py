@@ -12,6 +12,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from kampong.export.linear_steps import centre_steps, product, shifted
 from kampong.kernels.fourier import FourierBasis
+from kampong.kernels.functions import times_columns
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -50,11 +51,14 @@ def kernel_steps(
 def value_steps(
     name: str, kernel: Kernel, points: Any, coefficients: Float, sparse: bool | None
 ) -> list[tuple[str, Any]]:
-    """Return steps for k(X, points)·coefficientsᵀ, about the centre of the kernel where it has one."""
+    """Return steps for k(X, points)·coefficientsᵀ, in the units and about the centre of the kernel if it has them."""
     steps: list[tuple[str, Any]] = []
     if kernel.centre is not None and not sparse:  # the distances keep their digits
         steps = centre_steps(kernel.centre, sparse)
         points = _dense(points) - kernel.centre
+    if kernel.units is not None:
+        steps = [*steps, ("scale", shifted(None, kernel.units))]
+        points = times_columns(points, 1.0 / kernel.units)
     return [*steps, (name, values_step(kernel, points, coefficients))]
 
 

@@ -285,11 +285,12 @@ def _dense(n_features: int) -> Steps:
     return [("sparse", first), ("dense", FunctionTransformer(methodcaller("toarray"), accept_sparse=True))]
 
 
-def shifted(mean: Float) -> StandardScaler:
-    """Return x ↦ x − mean as a fitted transformer."""
-    result: Any = StandardScaler(with_std=False)
-    result.mean_, result.scale_, result.var_ = np.asarray(mean), None, None
-    result.n_features_in_, result.n_samples_seen_ = len(mean), 1
+def shifted(mean: Float | None, units: Float | None = None) -> StandardScaler:
+    """Return x ↦ (x − mean) / units as a fitted transformer; without a mean it takes sparse rows too."""
+    result: Any = StandardScaler(with_mean=mean is not None, with_std=units is not None)
+    result.mean_, result.scale_, result.var_ = None if mean is None else np.asarray(mean), units, None
+    known: Any = units if mean is None else mean
+    result.n_features_in_, result.n_samples_seen_ = len(known), 1
     fitted: StandardScaler = result
     return fitted
 

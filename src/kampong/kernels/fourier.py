@@ -55,7 +55,8 @@ class FourierBasis:
     @functools.cached_property
     def frequencies(self) -> Float:
         """The frequencies, one a row, drawn when they are first needed: a file claims their number and their width."""
-        return draw_frequencies(self.width, self.rank // 2, self.kernel.gamma, self.seed)
+        drawn = draw_frequencies(self.width, self.rank // 2, self.kernel.gamma, self.seed)
+        return drawn if self.kernel.units is None else drawn / self.kernel.units
 
     def values(self, X: Rows) -> Float:
         """Return the features of rows, (n, rank), in the precision of the rows."""
@@ -107,7 +108,7 @@ class FourierBasis:
         if not isinstance(other, FourierBasis):
             return False
         mine, theirs = ((one.width, one.rank, one.seed, one.kernel.gamma) for one in (self, other))
-        return mine == theirs
+        return mine == theirs and self.kernel.same_units(other.kernel)
 
     def _fill(self, X: Rows, out: Float) -> None:
         """Write the features of rows."""

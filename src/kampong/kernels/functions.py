@@ -13,6 +13,7 @@ from scipy import sparse
 from kampong._core.compute import csr_times_block, one_blas_thread, run, split
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
 from kampong.files.errors import CheckpointError
+from kampong.statistics.scatter import CONSTANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
 SYNONYMS = {"poly": "polynomial"}
+LEAST_UNIT = 1e-150
+"""Smaller deviations are taken for zero: a column divided by one would overflow."""
 BLOCK_ROWS = 256
 """The number of rows computed together: enough for a matrix product to run at full speed."""
 TILE_BYTES = 8 * 2**20
@@ -58,6 +61,8 @@ class Kernel:
         Subtracted from dense rows before distances are computed, so that no digits are lost.
     varying : array or None
         The columns that are not the same in all training rows; the others only add to the length of a row.
+    units : array or None
+        What each column is divided by before anything is computed.
     """
 
     name: str
@@ -67,17 +72,16 @@ class Kernel:
     function: Callable[..., Any] | None = None
     centre: Float | None = None
     varying: Integer | None = None
+    units: Float | None = None
 
     def prepare(self, X: Rows) -> PreparedRows:
         """Return rows as this kernel reads them; X itself is unchanged."""
-        if self.name == "rbf":
-            root = math.sqrt(2.0 * self.gamma)
-            if self.centre is not None:
-                return self._centred(X, self.centre, root)
-            rows: Rows = X * root if isinstance(X, np.ndarray) else sparse.csr_array(X) * root
-            rows = rows.astype(X.dtype, copy=False)
-        else:
-            rows = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else sparse.csr_array(X)
+        root = math.sqrt(2.0 * self.gamma) if self.name == "rbf" else 1.0
+        if self.centre is not None:
+            return self._centred(X, self.centre, root)
+        rows: Rows = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else sparse.csr_array(X)
+        if self.units is not None or root != 1.0:
+            rows = times_columns(rows, root if self.units is None else root / self.units)
         if self.name in ("precomputed", "callable"):
             return PreparedRows(rows, np.zeros(rows.shape[0]))
         with np.errstate(over="ignore"):
@@ -95,11 +99,17 @@ class Kernel:
             # float64 in between: the centre of float32 rows far from the origin has more digits than they do
             part = (part if isinstance(part, np.ndarray) else part.toarray()).astype(np.float64)
             part -= centre
-            part *= root
+            part *= root if self.units is None else root / self.units
             norms[start:stop] = np.einsum("ij,ij->i", part, part)
             rows[start:stop, :d] = part[:, varying]
         rows[:, d], rows[:, d + 1] = -0.5 * norms, 1.0
         return PreparedRows(rows, norms)
+
+    def same_units(self, other: Kernel) -> bool:
+        """Tell whether both divide the columns by the same."""
+        if self.units is None or other.units is None:
+            return self.units is other.units
+        return bool(np.array_equal(self.units, other.units))
 
     def between(self, left: PreparedRows, right: PreparedRows) -> Float:
         """Return the kernel values of two sets of prepared rows, one row a left point."""
@@ -124,7 +134,7 @@ class Kernel:
                 f"kernel by name ({', '.join(NAMES)}), or kernel='precomputed'."
             )
         numbers = {name: getattr(self, name) for name in ("name", "gamma", "degree", "coef0")}
-        arrays = {name: getattr(self, name) for name in ("centre", "varying")}
+        arrays = {name: getattr(self, name) for name in ("centre", "varying", "units")}
         return {**numbers, **{name: array for name, array in arrays.items() if array is not None}}
 
     @classmethod
@@ -141,8 +151,11 @@ class Kernel:
             varying = contents.array("varying", np.int64, (None,), low=0, high=n_features - 1)
             if (np.diff(varying) <= 0).any():
                 contents.refuse("varying is not in order")
+        units = None
+        if "units" in contents:
+            units = contents.array("units", np.float64, (n_features,), low=LEAST_UNIT, high=far)
         contents.finish()
-        return cls(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying)
+        return cls(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying, units=units)
 
     def diagonal(self, points: PreparedRows) -> Float:
         """Return k(x, x) for each prepared row, float64."""
@@ -199,7 +212,9 @@ class Kernel:
         return values.astype(left.dtype, copy=False)
 
 
-def make_kernel(owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degree: Any, coef0: Any) -> Kernel:
+def make_kernel(
+    owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degree: Any, coef0: Any, units: Float | None = None
+) -> Kernel:
     """Check the parameters of a kernel and fix what depends on the data.
 
     Parameters
@@ -216,6 +231,8 @@ def make_kernel(owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degre
         The degree of the polynomial.
     coef0 : float
         The constant of the polynomial and of the sigmoid.
+    units : array of shape (n_features,), optional
+        What each column is divided by first.
 
     Returns
     -------
@@ -223,12 +240,12 @@ def make_kernel(owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degre
         Ready to use.
     """
     if callable(kernel):
-        return Kernel("callable", function=kernel)
+        return Kernel("callable", function=kernel, units=units)
     name = SYNONYMS.get(kernel, kernel) if isinstance(kernel, str) else kernel
     if name not in NAMES:
         raise ValueError(f"{owner}: kernel must be a callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
     if name in ("linear", "precomputed"):
-        return Kernel(name)
+        return Kernel(name, units=units)
     step = "3 is common; a polynomial of degree 1 is the linear kernel."
     degree = check_number(owner, "degree", degree, low=1.0, high=64.0, next_step=step)
     coef0 = check_number(owner, "coef0", coef0, low=-1e300, high=1e300, next_step="0 is the default.")
@@ -236,13 +253,14 @@ def make_kernel(owner: str, kernel: Any, X: Rows | Columns, *, gamma: Any, degre
     mean, variances = columns.mean, columns.squares / columns.count
     if isinstance(gamma, str) and variances.sum() < 1e-290:
         refuse_vanishing(owner, float(np.abs([columns.low, columns.high]).max(initial=0.0)))
-    value = gamma_from(owner, gamma, mean, variances)
+    divisors = 1.0 if units is None else units
+    value = gamma_from(owner, gamma, mean / divisors, variances / divisors / divisors)
     if name != "rbf" or not columns.dense:
-        return Kernel(name, gamma=value, degree=degree, coef0=coef0)
+        return Kernel(name, gamma=value, degree=degree, coef0=coef0, units=units)
     constant = columns.high == columns.low
     mean = np.where(constant, columns.low, mean)
     varying = np.flatnonzero(~constant) if constant.any() else None
-    return Kernel(name, gamma=value, centre=mean, varying=varying)
+    return Kernel(name, gamma=value, centre=mean, varying=varying, units=units)
 
 
 @dataclass(frozen=True)
@@ -251,8 +269,8 @@ class Columns:
 
     Attributes
     ----------
-    count : int
-        The number of rows.
+    count : float
+        The number of rows, or their weight.
     mean, squares : array of shape (n_features,)
         The mean, and the sum of squared distances from it.
     low, high : array of shape (n_features,)
@@ -261,7 +279,7 @@ class Columns:
         Whether the rows are dense.
     """
 
-    count: int
+    count: float
     mean: Float
     squares: Float
     low: Float
@@ -280,15 +298,21 @@ class Columns:
             result = Columns(count, mean, squares, low, high, result.dense and more.dense)
         return result
 
+    def units(self) -> Float:
+        """Return the standard deviation of each column; a column that hardly varies is not blown up."""
+        units: Float = np.sqrt(self.squares / self.count + CONSTANT * np.square(self.mean))
+        return np.where((self.high > self.low) & (units > LEAST_UNIT), units, 1.0)
 
-def columns_of(X: Rows) -> Columns:
-    """Return what a kernel needs to know of the columns of rows."""
-    mean, variances = moments(X)
+
+def columns_of(X: Rows, weights: Float | None = None) -> Columns:
+    """Return what a kernel needs to know of the columns of rows; a weight of 2 is the row twice."""
+    mean, variances = moments(X, weights)
     if isinstance(X, np.ndarray):
         low, high = X.min(axis=0), X.max(axis=0)
     else:
         low, high = (np.asarray(side(axis=0).todense()).ravel() for side in (X.min, X.max))
-    return Columns(X.shape[0], mean, variances * X.shape[0], low, high, isinstance(X, np.ndarray))
+    count = float(X.shape[0] if weights is None else weights.sum())
+    return Columns(count, mean, variances * count, low, high, isinstance(X, np.ndarray))
 
 
 def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
@@ -309,21 +333,35 @@ def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
     return float(gamma)
 
 
-def moments(X: Rows) -> tuple[Float, Float]:
+def moments(X: Rows, weights: Float | None = None) -> tuple[Float, Float]:
     """Return the mean and the variance of each column in O(n·d), float64."""
+    shares = None if weights is None else weights / weights.sum()
     if isinstance(X, np.ndarray):
-        mean = X.mean(axis=0, dtype=np.float64)
+        mean = X.mean(axis=0, dtype=np.float64) if shares is None else np.asarray(shares @ X)
         squares = np.zeros(X.shape[1])
         with np.errstate(over="ignore"):
             for start, stop in split(X.shape[0], 1 + X.shape[0] // 4096):
                 centred = X[start:stop] - mean
-                squares += np.einsum("ij,ij->j", centred, centred)
-        return mean, squares / X.shape[0]
-    wide = X.astype(np.float64)
-    mean = np.asarray(wide.mean(axis=0)).ravel()
+                if shares is None:
+                    squares += np.einsum("ij,ij->j", centred, centred)
+                else:
+                    squares += shares[start:stop] @ np.square(centred)
+        return mean, squares / X.shape[0] if shares is None else squares
+    wide = sparse.csr_array(X.astype(np.float64))
+    shares = np.full(X.shape[0], 1.0 / X.shape[0]) if shares is None else shares
+    mean = np.asarray(shares @ wide).ravel()
     with np.errstate(over="ignore"):
-        second = np.asarray(wide.power(2).mean(axis=0)).ravel()
+        second = np.asarray(shares @ wide.power(2)).ravel()
     return mean, np.maximum(second - mean**2, 0.0)
+
+
+def times_columns(X: Rows, factors: Float | float) -> Rows:
+    """Return rows with each column multiplied by its factor, dense or CSR, in the dtype of the rows."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(X * factors, dtype=X.dtype)
+    rows = sparse.csr_array(X)
+    data = rows.data * (factors if isinstance(factors, float) else factors[rows.indices])
+    return sparse.csr_array((data.astype(X.dtype, copy=False), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def kernel_scores(kernel: Kernel, X: Rows, support: PreparedRows, weights: Float) -> Float:

@@ -15,9 +15,9 @@ from scipy import linalg, sparse
 from kampong._core.compute import blocks, one_blas_thread, run, split
 from kampong.data.validation import rows_from, rows_state
 from kampong.files.contents import LARGEST_WIDTH
-from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores
+from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores, times_columns
 from kampong.statistics.kernel_scatter import VALUES_BYTES
-from kampong.statistics.sampling import ranks_in_groups, row_keys
+from kampong.statistics.sampling import STEP, ranks_in_groups, row_keys
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -33,6 +33,9 @@ L⁻¹ S L⁻ᵀ multiplies the rounding of S by the inverse of this, which must
 
 EQUAL = 1e-9
 """Products that differ by a smaller part are equal."""
+
+STEPS = 1024.0
+"""Steps in the unit of a column in which entries count where rows are numbered by what they hold."""
 
 
 class LandmarkBasis:
@@ -154,6 +157,8 @@ class LandmarkBasis:
             return False
         if mine.function is not theirs.function or self.landmarks.shape != other.landmarks.shape:
             return False
+        if not mine.same_units(theirs):
+            return False
         if isinstance(self.landmarks, np.ndarray) and isinstance(other.landmarks, np.ndarray):
             return bool(np.array_equal(self.landmarks, other.landmarks))
         if isinstance(self.landmarks, np.ndarray) or isinstance(other.landmarks, np.ndarray):
@@ -173,8 +178,53 @@ def most_landmarks(memory_bytes: float, n_features: int) -> int:
     return int((np.sqrt(n_features**2 + 8 * rest) - n_features) / 8)
 
 
+def content_numbers(X: Rows, units: Float, codes: Integer, weights: Float) -> Integer:
+    """Return a number for each row that follows from the row itself and not from its place: draws by it have no order.
+
+    Entries count in steps of a small part of their column's unit, so that neither the unit nor rounding matters. Equal
+    rows get different numbers, by class and weight; which of two copies gets which changes nothing.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+    units : array of shape (d,)
+        The standard deviation of each column.
+    codes : array of shape (n,)
+        The place of each row's class among the sorted labels.
+    weights : array of shape (n,)
+        Their weights.
+
+    Returns
+    -------
+    array of uint64 of shape (n,)
+        The numbers.
+    """
+    n, factors = X.shape[0], np.asarray(np.random.PCG64(0).random_raw(X.shape[1]), dtype=np.uint64)
+    numbers, sums = np.empty(n, dtype=np.uint64), np.empty(n)
+    for start, stop in split(n, 1 + n // 4096):
+        part: Any = times_columns(X[start:stop].astype(np.float64), STEPS / units)
+        sums[start:stop] = part.sum(axis=1)
+        entries = part if isinstance(part, np.ndarray) else part.data
+        whole = np.rint(np.clip(entries, -(2.0**60), 2.0**60)).astype(np.int64).view(np.uint64)
+        if isinstance(part, np.ndarray):
+            numbers[start:stop] = whole @ factors
+        else:
+            passed = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(whole * factors[part.indices])])
+            numbers[start:stop] = passed[part.indptr[1:]] - passed[part.indptr[:-1]]
+    order = np.lexsort((sums, weights, codes, numbers))
+    ordered = numbers[order]
+    numbers[order] += (np.arange(n) - np.searchsorted(ordered, ordered)).astype(np.uint64) * STEP
+    return numbers
+
+
 def draw_rows(
-    codes: Integer, weights: Float, n_landmarks: int, random_state: Any, shares: Float | None = None
+    codes: Integer,
+    weights: Float,
+    n_landmarks: int,
+    random_state: Any,
+    shares: Float | None = None,
+    numbers: Integer | None = None,
 ) -> Integer:
     """Return which rows become landmarks, sorted by class: at least one of each class.
 
@@ -192,6 +242,8 @@ def draw_rows(
         The seed.
     shares : array of shape (n,), optional
         How likely each row is to be drawn, up to a factor.
+    numbers : array of shape (n,), optional
+        The numbers from which the keys are made, by default those of the rows, counted from 1.
 
     Returns
     -------
@@ -200,16 +252,17 @@ def draw_rows(
     """
     present = weights > 0
     likely = np.ones(len(codes)) if shares is None else np.maximum(shares, np.finfo(float).tiny)
-    keys = row_keys(np.arange(1, len(codes) + 1), np.where(present, likely, 0.0), random_state)
+    numbers = np.arange(1, len(codes) + 1) if numbers is None else numbers
+    keys = row_keys(numbers, np.where(present, likely, 0.0), random_state)
     place = ranks_in_groups(keys, codes)
     # Equally many: the first of every class, then the second of every class; by shares: the first of each, then all.
     turn = place if shares is None else np.minimum(place, 1)
     turn = np.where(present, turn, len(codes))
     chosen = np.lexsort((keys, turn))[:n_landmarks]
-    return np.asarray(chosen[np.lexsort((chosen, codes[chosen]))])
+    return np.asarray(chosen[np.lexsort((numbers[chosen], codes[chosen]))])
 
 
-def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) -> Float:
+def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer, units: Float | None = None) -> Float:
     """Return the weighted means of the rows nearest to each seed among the seeds of their class (one step of Lloyd).
 
     Parameters
@@ -222,6 +275,8 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         The weight of each row in the means.
     seeds : array of shape (m,)
         Numbers of rows, sorted by class.
+    units : array of shape (d,), optional
+        What each column is divided by to tell what is near.
 
     Returns
     -------
@@ -229,14 +284,15 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer) ->
         One centre a seed, in the precision of the rows.
     """
     centres = X[seeds].copy()
+    divisors = np.ones(1, dtype=X.dtype) if units is None else units.astype(X.dtype)
     for code in np.unique(codes[seeds]):
         rows, places = np.flatnonzero(codes == code), np.flatnonzero(codes[seeds] == code)
-        chosen = X[seeds[places]]
+        chosen = X[seeds[places]] / divisors
         norms = np.einsum("ij,ij->i", chosen, chosen) / 2
         sums, total = np.zeros((len(places), X.shape[1])), np.zeros(len(places))
         for part in blocks(len(rows), X.dtype.itemsize * (len(places) + X.shape[1]), target=VALUES_BYTES):
             block = X[rows[part]]
-            near = block @ chosen.T - norms
+            near = (block / divisors) @ chosen.T - norms
             # seeds that are equally near share a row: on whole numbers a last bit would decide between them
             top = near.max(axis=1, keepdims=True)
             equal = max(EQUAL, 4 * float(np.finfo(X.dtype).eps)) * (np.abs(top) + norms.max())

@@ -65,6 +65,10 @@ PULL = 1e-4
 """What a decade away from the usual value costs, times its square: where rows say nothing, the usual value is taken."""
 
 
+SCALES = ("unscaled", "scaled")
+"""What columns taken as they are and columns divided by their standard deviations are called."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What was chosen, and the curve that it was chosen from.
@@ -83,6 +87,8 @@ class Choice:
         The same for the heads that were compared at the value chosen; empty where the head was not chosen.
     scaled : bool
         Whether the values are in units of the variances of the columns, because that erred less.
+    scales : dict of str to float
+        The losses "unscaled" and "scaled" of a kernel estimator; empty if they were not compared.
     """
 
     value: float
@@ -91,10 +97,13 @@ class Choice:
     n_rows: int
     heads: dict[str, float] = field(default_factory=dict)
     scaled: bool = False
+    scales: dict[str, float] = field(default_factory=dict)
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
-        return {**vars(self), "heads": dict(self.heads), "scaled": int(self.scaled)}
+        state = {name: value for name, value in vars(self).items() if name != "scales"}
+        state = {**state, "heads": dict(self.heads), "scaled": int(self.scaled)}
+        return {**state, "scales": dict(self.scales)} if self.scales else state
 
     @classmethod
     def from_state(cls, contents: Contents) -> Self:
@@ -106,7 +115,13 @@ class Choice:
         heads.finish()
         scaled = contents.whole("scaled")
         contents.require(scaled in (0, 1), f"scaled is {scaled}")
-        choice = cls(contents.number("value"), values, losses, contents.whole("n_rows"), compared, bool(scaled))
+        scales = {}
+        if "scales" in contents:
+            part = contents.part("scales")
+            scales = {name: part.number(name) for name in SCALES}
+            part.finish()
+        n_rows = contents.whole("n_rows")
+        choice = cls(contents.number("value"), values, losses, n_rows, compared, bool(scaled), scales)
         contents.finish()
         return choice
 

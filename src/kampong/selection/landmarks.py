@@ -1,4 +1,4 @@
-"""Heads and kernel width of the kernel estimators, chosen as the linear ones choose: rows left out, smooth losses."""
+"""Heads, scale and kernel width of the kernel estimators, chosen by leave-one-out losses that are smooth."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kampong.criteria import landmark_ridge
 from kampong.data.labels import Members
 from kampong.heads.calibration import badness, fit_weights, least_point
 from kampong.heads.mixture import PRIOR, START
-from kampong.kernels.landmarks import LandmarkBasis, draw_rows
-from kampong.selection.choose import Choice
+from kampong.kernels.landmarks import EQUAL, LandmarkBasis
+from kampong.selection.choose import SCALES, Choice
 from kampong.selection.head_trial import EMPTY
 from kampong.selection.leave_one_out import FEWEST, LEAST_LEFT, LeaveOneOut, Trial
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
 from kampong.statistics.kernel_scatter import KernelScatter
-from kampong.statistics.sampling import first_keys, row_keys
+from kampong.statistics.sampling import first_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,7 @@ PULL = 1e-2
 """What a decade away from the usual width costs, times its square: few landmarks make wide kernels look too good."""
 
 SCOUTS, JUDGES, ROWS = 500, 1024, 4096
-"""Landmarks, rows that judge and rows in all on which the widths are compared."""
-
-
-ENOUGH = 500
-"""With fewer rows the width is the usual one."""
+"""Landmarks, validation rows and rows in all on which scales and widths are compared."""
 
 
 class LandmarkLeaveOneOut(LeaveOneOut):
@@ -139,58 +135,77 @@ def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float,
     return LandmarkTrial(rows, 1.0, components, inside)
 
 
-def choose_width(
-    kernel: Callable[[float], Kernel], usual: float, X: Rows, codes: Integer, weights: Float, seed: int
+def choose_kernel(
+    kernel: Callable[[float, bool], Kernel],
+    scales: tuple[bool, ...],
+    factors: Float,
+    rows: tuple[Rows, Integer, Float],
+    keys: Float,
 ) -> Choice | None:
-    """Return the factor γ of a kernel that errs least, on some of the rows and on few landmarks.
+    """Return the scale of the columns and the width of a kernel that err least, on some of the rows and landmarks.
+
+    The scales are compared at the usual width, and the widths at the better scale. Up to 500 rows all are landmarks
+    and all are validated on: what is learnt lies in the span of the images of the other rows, so a row left out takes
+    its landmark with it. Of more rows 500 are landmarks, and the others are validated on.
 
     Parameters
     ----------
     kernel : callable
-        Given γ, returns the kernel.
-    usual : float
-        The γ to stay near to.
-    X : array or sparse matrix of shape (n, d)
-        Rows of positive weight.
-    codes : array of int of shape (n,)
-        Their classes.
-    weights : array of shape (n,)
-        Their weights.
-    seed : int
-        The seed of the landmarks.
+        Given log10(γ / usual) and whether columns are divided by their standard deviations, returns the kernel.
+    scales : tuple of bool
+        What to compare: columns as they are, divided, or both.
+    factors : array of shape (q,)
+        The nodes of log10(γ / usual), 0 among them.
+    rows : tuple of array
+        Rows of positive weight, their classes, and their weights.
+    keys : array of shape (n,)
+        Random keys of the rows; those of the smallest keys are used.
 
     Returns
     -------
     Choice or None
-        None where too few rows judge.
+        None if there are too few rows.
     """
+    chosen, _ = first_keys(keys, ROWS)
+    X, codes, weights = rows[0][chosen], rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
-    if weights.sum() < ENOUGH:
+    every = np.arange(len(codes))
+    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:JUDGES])
+
+    # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
+    at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, landmarks, validated) for scaled in scales}
+    best = scales[0] if len(scales) == 1 else at_usual[True][0] < at_usual[False][0] - EQUAL
+    least, ridge = at_usual[best]
+    curve = np.full(len(factors), least)
+    for place in np.flatnonzero(factors):
+        width = kernel(float(factors[place]), best)
+        curve[place] = _loss(width, X, codes, weights, landmarks, validated, ridge)[0]
+    if not np.isfinite([*curve, *(value for value, _ in at_usual.values())]).all():
         return None
-    chosen, _ = first_keys(row_keys(np.arange(1, len(codes) + 1), weights, seed), ROWS)
-    chosen = np.sort(chosen)
-    X, codes, weights = X[chosen], codes[chosen], weights[chosen]
-    if len(codes) // 2 < FEWEST:
-        return None
-    scouts = draw_rows(codes, weights, min(SCOUTS, len(codes) // 2), seed)
-    others = np.ones(len(codes), dtype=bool)
-    others[scouts] = False  # what is a landmark knows itself
-    judges = np.flatnonzero(others)[:JUDGES]
-    losses, nodes = [], usual * 10.0**FACTORS
-    own = weights[judges]
-    for gamma in nodes:
-        basis = LandmarkBasis(kernel(float(gamma)), X[scouts])
-        statistics = KernelScatter(basis).update(X, codes, weights)
-        if classes_seen(statistics) < 2 or statistics.within_trace <= 0:
-            return None
-        rows = basis.coordinates(basis.values(X[judges]).astype(np.float64, copy=False))
-        numbers = np.arange(len(judges))
-        members = Members(numbers, np.searchsorted(statistics.classes, codes[judges]), own, len(judges))
-        ridge = landmark_ridge(statistics) * statistics.within_trace
-        left_out = LandmarkLeaveOneOut(statistics, Sample(rows, members, own, own, numbers), ridge)
-        if not len(left_out.judges):
-            return None
-        losses.append(left_out.loss())
-    curve = np.array(losses)
-    best = least_point(FACTORS, curve + PULL * FACTORS**2)
-    return Choice(usual * 10.0**best, nodes, curve, len(judges))
+    at = least_point(factors, curve + PULL * factors**2) if len(factors) > 1 else 0.0
+    nodes = np.array([kernel(float(factor), best).gamma for factor in factors])
+    compared = {SCALES[scaled]: value for scaled, (value, _) in at_usual.items()} if len(scales) > 1 else {}
+    return Choice(kernel(at, best).gamma, nodes, curve, len(validated), scaled=best, scales=compared)
+
+
+def _loss(
+    kernel: Kernel,
+    X: Rows,
+    codes: Integer,
+    weights: Float,
+    landmarks: Integer,
+    validated: Integer,
+    ridge: float | None = None,
+) -> tuple[float, float]:
+    """Return the leave-one-out loss of some rows, infinite if it cannot be told, and the ridge as a part of tr S_w."""
+    basis = LandmarkBasis(kernel, X[landmarks])
+    statistics = KernelScatter(basis).update(X, codes, weights)
+    ridge = landmark_ridge(statistics) if ridge is None else ridge
+    trace = statistics.within_trace
+    if classes_seen(statistics) < 2 or trace <= 0:
+        return np.inf, ridge
+    rows = basis.coordinates(basis.values(X[validated]).astype(np.float64, copy=False))
+    own, numbers = weights[validated], np.arange(len(validated))
+    members = Members(numbers, np.searchsorted(statistics.classes, codes[validated]), own, len(validated))
+    left_out = LandmarkLeaveOneOut(statistics, Sample(rows, members, own, own, numbers), ridge * trace)
+    return np.inf if left_out.few else left_out.loss(), ridge

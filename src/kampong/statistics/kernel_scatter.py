@@ -310,7 +310,8 @@ class KernelScatter(ClassScatter):
         if isinstance(other, KernelScatter) and not self.basis.same_as(other.basis):
             raise ValueError(
                 "cannot merge statistics of different landmarks or kernels: their values mean different things. Place "
-                "the landmarks once, and pass the same array `landmarks_` (and `gamma_`) to every part."
+                "the landmarks once, with kampong.fit_landmarks, or pass the same landmarks, gamma and scale to every "
+                "part."
             )
         super()._check_mergeable(other)
 
