@@ -95,7 +95,8 @@ class DriftingScatter(SampledScatter):
         seen = np.flatnonzero(counts > 1e-9 * counts.sum())
         if len(seen) < 2:
             return None
-        units = np.sqrt(variances)
+        unit = self.ladder.weight_unit  # in rows, which are in the range of weights however large or small those are
+        counts, within, units = counts / unit, within / unit, np.sqrt(variances)
         labels = np.array(self._index.labels, dtype=self._index.dtype)
         statistics = ClassScatter(self.n_features)
         statistics.declare(self.classes)
@@ -105,10 +106,9 @@ class DriftingScatter(SampledScatter):
         total = counts[seen].sum()
         statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
         statistics._peak_diagonal = statistics._scatter.diagonal().copy()
-        unit = self.ladder.weight_unit
-        statistics._seconds[held] = unit * counts[seen]
+        statistics._seconds[held] = counts[seen]
         statistics.n_samples = self.n_samples
-        return RecentRows(statistics, units, unit * ridge_rows(self.n_features) / float(total))
+        return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
 
     def stepping(self) -> tuple[Float, Float] | None:
         """Return weights, (K, d), and offsets, (K,), in the order of the classes, of what steps with every row.

@@ -182,7 +182,9 @@ class ClassMeans:
         """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
         n = len(self._index)
         total, seconds = self._counts[:n].sum(), self._seconds[:n].sum()
-        return float(seconds / total) if total > 0 and seconds > 0 else 1.0
+        if total > 0 and seconds == 0:  # a file that lost the squares to underflow: all rows count the same
+            return float(total / max(int(self._numbers[:n].sum()), 1))
+        return float(seconds / total) if total > 0 else 1.0
 
     @property
     def effective_rows(self) -> float:
@@ -268,7 +270,8 @@ class ClassMeans:
         self.faded = self.faded or factor < 1
         self._counts *= factor
         self._squares *= factor
-        self._seconds *= factor * factor
+        self._seconds *= factor
+        self._seconds *= factor  # in two steps: the square of a small factor is zero
         gone = self._counts < LEAST_WEIGHT  # its share would vanish in the sum of all
         self._counts[gone] = self._squares[gone] = self._seconds[gone] = 0.0
         self._row_weight *= factor
@@ -511,7 +514,7 @@ class ClassMeans:
         self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0, high=MOST)
         self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
         self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0, high=MOST)
-        self._seconds = contents.array("seconds", np.float64, (n_classes,), low=0.0, high=MOST)
+        self._seconds = contents.array("seconds", np.float64, (n_classes,), low=0.0)
         contents.require(not self._seconds[self._counts == 0].any(), "seconds are left of a class without weight")
         seen = int(np.count_nonzero(self._counts))
         contents.require(bool(self.multilabel) or seen <= self.n_samples, f"{seen} classes of {self.n_samples} rows")
