@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kampong import ClassMeans, ClassReservoir, ClassScatter
 from kampong.data.validation import LEAST_WEIGHT, MOST_WEIGHT
 from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.held_out import HeldBack
 from kampong.statistics.ladder_steps import CHOSEN
 from kampong.statistics.reservoir import SampledScatter
 
@@ -86,3 +87,10 @@ def test_half_lives_read_rows_of_any_weight(weight):
         if mine is not None:
             assert theirs.ridge == pytest.approx(mine.ridge, rel=1e-9)
             assert theirs.statistics.effective_rows == pytest.approx(mine.statistics.effective_rows, rel=1e-9)
+
+
+def test_rows_left_in_a_fold_count_as_they_weigh():
+    rng = np.random.default_rng(2)
+    statistics = SampledScatter(2).update(rng.normal(size=(20, 2)), np.arange(20) % 2)
+    held = HeldBack(statistics, statistics.sample(), np.arange(5))
+    assert held.effective_rows == pytest.approx(15.0, rel=1e-12)

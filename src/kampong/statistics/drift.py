@@ -54,6 +54,16 @@ class DriftingScatter(SampledScatter):
         self.ladder: Ladder | Stepper | None = Ladder(n_features) if n_features <= WIDEST else Stepper(n_features)
 
     @property
+    def drifting(self) -> Self:
+        """Return this object: it follows drift."""
+        return self
+
+    @property
+    def half_lives(self) -> Ladder | None:
+        """Return the ladder of half-lives; None where steps follow drift, or nothing does any more."""
+        return self.ladder if isinstance(self.ladder, Ladder) else None
+
+    @property
     def half_life(self) -> float:
         """The half-life that predicts best of late; infinite where forgetting does not help."""
         return np.inf if self.ladder is None else self.ladder.half_life

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.files.contents import Contents
+    from kampong.statistics.drift import DriftingScatter
+    from kampong.statistics.kernel_scatter import Basis
+    from kampong.statistics.reservoir import ClassReservoir
 
 FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
@@ -96,10 +99,24 @@ class ClassMeans:
     ([2.0, 1.0], [1.0, 1.0])
     """
 
+    # What statistics say of themselves, so that nobody asks for their class.
+
     holds_within: ClassVar[bool] = False
-    _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
     """Whether `within_times` can answer."""
 
+    holds_scatter: ClassVar[bool] = False
+    """Whether S_w is kept as a matrix: `within_scatter`, `units` and `in_units` can answer."""
+
+    rows_at_hand: ClassVar[bool] = False
+    """Whether all rows are at hand, for one fit."""
+
+    refusal: ClassVar[str | None] = None
+    """Why nothing more can be learnt or taken out; None where it can."""
+
+    basis: Basis | None = None
+    """The landmarks or Fourier features whose values are summed; None where rows are summed as they are."""
+
+    _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
     _shares: Float | None = None  # of the classes in S_b, where they are not those observed
 
     def __init__(self, n_features: int) -> None:
@@ -181,10 +198,10 @@ class ClassMeans:
     def weight_unit(self) -> float:
         """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
         n = len(self._index)
-        total, seconds = self._counts[:n].sum(), self._seconds[:n].sum()
-        if total > 0 and seconds == 0:  # a file that lost the squares to underflow: all rows count the same
-            return float(total / max(int(self._numbers[:n].sum()), 1))
-        return float(seconds / total) if total > 0 else 1.0
+        total, seconds, rows = self._counts[:n].sum(), self._seconds[:n].sum(), self._numbers[:n].sum()
+        if total > 0 and seconds > 0:
+            return float(seconds / total)
+        return float(total / rows) if total > 0 and rows > 0 else 1.0  # the squares underflowed: rows count the same
 
     @property
     def effective_rows(self) -> float:
@@ -198,6 +215,30 @@ class ClassMeans:
         """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
         unit = self.weight_unit
         return self if unit == 1.0 else self._scaled(1.0 / unit)
+
+    @property
+    def kept_sample(self) -> ClassReservoir | None:
+        """Return the sample of rows that is kept; None where there is none."""
+        return None
+
+    @property
+    def within_sample(self) -> ClassReservoir | None:
+        """Return the sample that S_w is estimated from, once rows have been left out of it; None where S_w is exact."""
+        return None
+
+    @property
+    def drifting(self) -> DriftingScatter | None:
+        """Return these statistics where they follow drift; None where they do not."""
+        return None
+
+    @classmethod
+    def laid_out(cls, n_features: int, *, budget: int, random_state: int) -> Self:
+        """Return empty statistics; those with a sample keep it within a budget of bytes, drawn with a seed."""
+        return cls(n_features)
+
+    def after_fit(self, *, learns_more: bool) -> ClassMeans:
+        """Return what an estimator keeps after a fit; rows at hand are let go, whether or not means can learn more."""
+        return self
 
     def between_factor(self) -> Float:
         """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
@@ -221,6 +262,18 @@ class ClassMeans:
     def within_variances(self) -> Float:
         """Return the diagonal of S_w, where it is known."""
         raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
+
+    def within_scatter(self) -> Float:
+        """Return S_w, (d, d), symmetric, where it is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: use within_times, or collect ClassScatter.")
+
+    def units(self) -> Float:
+        """Return the standard deviation of each column, where S_w is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
+
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics as they would be of rows divided by `units`, where S_w is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
 
     # What a stream does.
 

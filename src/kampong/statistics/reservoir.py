@@ -116,6 +116,21 @@ class ClassReservoir(ClassMeans):
         self._kept = self._waiting = self._room((0, 0, 0), np.dtype(np.float32))
         self._used = (0, 0, 0)  # rows, entries and labels that wait
 
+    @classmethod
+    def laid_out(cls, n_features: int, *, budget: int, random_state: int) -> Self:
+        """Return empty statistics whose sample is kept within a budget of bytes, drawn with a seed."""
+        return cls(n_features, budget=budget, random_state=random_state)
+
+    @property
+    def kept_sample(self) -> ClassReservoir:
+        """Return the sample of rows, which is this object."""
+        return self
+
+    @property
+    def within_sample(self) -> ClassReservoir | None:
+        """Return this object once rows have been left out of it; None while S_w is exact."""
+        return self if self.full else None
+
     @property
     def n_kept(self) -> int:
         """Return the number of rows in the sample."""
@@ -454,6 +469,11 @@ class SampledScatter(ClassReservoir, ClassScatter):
     """
 
     _pending_share = PENDING_BESIDE  # a sample of few rows, which is cut less often
+
+    @property
+    def within_sample(self) -> None:
+        """Return None: the scatter is exact."""
+        return None
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, from the scatter."""
