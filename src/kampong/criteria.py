@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import linalg
 
-from kampong.statistics.scatter import ClassScatter
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -470,7 +468,7 @@ def ridge_rule(statistics: ClassMeans) -> float:
     others, as where a stream forgets the rows that a column varied in, says nothing of them.
     """
     spread = statistics.within_trace
-    if isinstance(statistics, ClassScatter):
+    if statistics.holds_scatter:
         variances = statistics.within_variances()
         live = variances[variances > FADED * variances.max()]
         spread = statistics.n_features * float(np.percentile(live, 25)) if len(live) else 0.0

@@ -21,7 +21,6 @@ from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.selectors import InformationGain
-from kampong.statistics.kernel_scatter import KernelScatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -86,7 +85,7 @@ def statistics_of(
             result._features_seed = result.random_state  # Fourier features are the same for all parts
         result.random_state = part_seed(result.random_state, number)
         statistics = getattr(result, "_statistics", None)
-        if isinstance(result, KernelSubspace) and isinstance(statistics, KernelScatter):
+        if isinstance(result, KernelSubspace) and statistics is not None and statistics.basis is not None:
             result._statistics = result._empty_on(statistics.basis)  # its sample draws from the seed of the part
     for part in parts:
         for X, y, *rest in _batches(part):
@@ -333,7 +332,7 @@ def _blank(model: Model, *, keep: bool = True) -> Model:
     """Return a model with the same parameters that has learnt nothing; landmarks stay."""
     result: Model = clone(model)
     statistics = getattr(model, "_statistics", None)
-    if keep and isinstance(statistics, KernelScatter) and isinstance(result, KernelSubspace):
+    if keep and isinstance(result, KernelSubspace) and statistics is not None and statistics.basis is not None:
         result.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             result.feature_names_in_ = model.feature_names_in_

@@ -24,8 +24,6 @@ from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.merging import FAN_IN, check_mergeable, merge_all, part_seed, statistics_of
 from kampong.registry import unpack
-from kampong.statistics.kernel_scatter import KernelScatter
-from kampong.statistics.reservoir import ClassReservoir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,7 +96,8 @@ def contribution(
     turn = check_whole("contribution", "round_number", round_number, low=0, high=MOST_NUMBER, next_step=step)
     learnt = statistics_of(model, [(X, y, sample_weight)], number=number)
     statistics = getattr(learnt, "_statistics", None)
-    if isinstance(statistics, KernelScatter) and model.head in HEADS and not HEADS[model.head].needs_sample:
+    named = model.head in HEADS and not HEADS[model.head].needs_sample
+    if named and statistics is not None and statistics.basis is not None:
         statistics.kept = None  # a head that is named can do without
     _refuse_rows(learnt, statistics)
     if not learnt.__sklearn_is_fitted__():
@@ -255,7 +254,7 @@ def _terms(model: Any) -> dict[str, Any]:
         terms["number of columns"] = model.n_features_in_
         terms["names of columns"] = getattr(model, "feature_names_in_", None)
         statistics = getattr(model, "_statistics", None)
-        if isinstance(statistics, KernelScatter):
+        if statistics is not None and statistics.basis is not None:
             terms["kernel features"] = statistics.basis
         terms["several labels a row"] = bool(getattr(statistics, "multilabel", False))
         terms["kind of labels"] = type(model.classes_[0].item()).__name__.replace("float", "int")
@@ -305,14 +304,13 @@ def _rows_of_classes(y: Any, sample_weight: Any) -> tuple[list[Any], np.ndarray]
 def _refuse_rows(model: Any, statistics: Any) -> None:
     """Refuse a model whose bytes would hold rows."""
     name = type(model).__name__
-    sample = statistics.kept if isinstance(statistics, KernelScatter) else statistics
-    if isinstance(sample, ClassReservoir):
+    if statistics is not None and statistics.kept_sample is not None:
         raise ValueError(
             f"contribution: {name} keeps a sample of the rows to choose its parameters and head, and its bytes would "
             "hold them. Give ridge or ε as a number or rule, gamma as a number, and name a head that needs no rows, "
             "such as 'cosine', so that nothing is chosen by rows."
         )
-    if isinstance(statistics, KernelScatter):
+    if statistics is not None and statistics.basis is not None:
         basis = statistics.basis
         given = not isinstance(model.landmarks, str | int)
         if isinstance(basis, LandmarkBasis) and not given:

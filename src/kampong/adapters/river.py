@@ -16,7 +16,6 @@ from kampong.estimators import FisherDiscriminant
 from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder import Ladder
 from kampong.statistics.reservoir import ClassReservoir
 
 with extra("river", "kampong.adapters.river"):
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float
     from kampong.predictor import Predictor
+    from kampong.statistics.ladder import Ladder
 
 __all__ = ["StreamingSubspace"]
 
@@ -282,8 +282,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
     def _ladder(self) -> Ladder | None:
         """Return the half-lives, where they predict: two classes have come, and forgetting may help."""
         statistics = getattr(self._model, "_statistics", None)
-        ladder = statistics.ladder if isinstance(statistics, DriftingScatter) else None
-        return ladder if isinstance(ladder, Ladder) and ladder.awake and len(self._names) > 1 else None
+        drifting = None if statistics is None else statistics.drifting
+        ladder = None if drifting is None else drifting.half_lives
+        return ladder if ladder is not None and ladder.awake and len(self._names) > 1 else None
 
     def _current(self) -> Predictor | None:
         """Return what predicts, solved again where enough rows have come."""

@@ -19,9 +19,7 @@ from kampong.files import savable
 from kampong.heads import HEADS, LinearHead
 from kampong.heads.logistic import Logistic
 from kampong.solvers import classes_seen
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.reservoir import BUDGET
-from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
@@ -196,8 +194,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     def half_life_(self) -> float:
         """The half-life in use; infinite where nothing is forgotten."""
         check_is_fitted(self)
-        if isinstance(self._statistics, DriftingScatter):
-            return self._statistics.half_life
+        if self._statistics.drifting is not None:
+            return self._statistics.drifting.half_life
         if self.half_life is None or isinstance(self.half_life, str):
             return math.inf if self.decay == 1.0 else math.log(0.5) / math.log(self.decay)
         return float(self.half_life)
@@ -213,7 +211,7 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         """The standard deviations by which the columns are divided first; None where they are taken as they are."""
         known, statistics = self._read(), self._statistics
         scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale
-        return statistics.units() if scaled and isinstance(statistics, ClassScatter) else None
+        return statistics.units() if scaled and statistics.holds_scatter else None
 
     @property
     def scale_reason_(self) -> str:
@@ -280,8 +278,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
 
         `predictor` is one of all rows, which takes part beside the half-lives; `labels` is what it predicts, if known.
         """
-        statistics = self._statistics
-        assert isinstance(statistics, DriftingScatter)
+        statistics = self._statistics.drifting
+        assert statistics is not None
         told = predictor is not None and labels is not None and statistics.tell(predictor.classes, labels)
         if predictor is not None and not told:
             statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
@@ -298,7 +296,7 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         return self._made(replace(self._recipe(), brief=brief), None, keep)
 
     def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
-        drifting = self._statistics if isinstance(self._statistics, DriftingScatter) else None
+        drifting = self._statistics.drifting
         recent = None if drifting is None else drifting.recent()
         if recent is None:
             return self._stepped(super()._make(rows, keep), None if drifting is None else drifting.stepping())

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kampong.data.validation import check_whole
-from kampong.statistics.kernel_scatter import KernelScatter
-from kampong.statistics.reservoir import ClassReservoir
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
@@ -73,10 +71,10 @@ class Prototyping:
         """
         n_rows = check_whole(type(self).__name__, "n_rows", n_rows, low=0, high=2**40, next_step="3 is the default.")
         known, statistics = self._read(), self._statistics
-        kept = statistics.kept if isinstance(statistics, KernelScatter) else statistics
+        kept = statistics.kept_sample
         classes, counts, means = statistics.classes, statistics.counts, statistics.means
         nearest: dict[Any, tuple[Rows, Float]] = {}
-        if isinstance(kept, ClassReservoir) and kept.n_kept:
+        if kept is not None and kept.n_kept:
             sample = kept.sample()
             points = np.asarray(known.points(sample.rows), dtype=np.float64)
             places = {label: place for place, label in enumerate(known.classes.tolist())}

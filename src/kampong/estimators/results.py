@@ -10,14 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.locks import one_at_a_time
 from kampong.predictor import reason_of
 from kampong.solvers import solve, worth_of
-from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
     from kampong.predictor import Predictor
     from kampong.selection.choose import Choice
     from kampong.statistics.means import ClassMeans
+    from kampong.statistics.reservoir import ClassReservoir
 
 
 class Reading:
@@ -79,12 +78,12 @@ class Reading:
         it overstates what the whole sample costs.
         """
         check_is_fitted(self)
-        statistics = self._statistics
-        if isinstance(statistics, ClassScatter) or not isinstance(statistics, ClassReservoir) or not statistics.full:
+        sample = self._statistics.within_sample
+        if sample is None:
             return 0.0
         self._read()  # which forgets the error where parameters have changed
         if self._halves_error is None:
-            self._halves_error = self._halves_differ(statistics)
+            self._halves_error = self._halves_differ(sample)
         return self._halves_error
 
     @property
@@ -195,8 +194,8 @@ class Reading:
         known = self._read()
         return known.probabilities(rows)
 
-    def _halves_differ(self, statistics: ClassReservoir) -> float:
-        halves, known = statistics.halves(), self._read()
+    def _halves_differ(self, sample: ClassReservoir) -> float:
+        halves, known = sample.halves(), self._read()
         found = [solve(known.criterion, half, len(known.components)).components for half in halves]
         lost = []
         for mine, other in ((0, 1), (1, 0)):

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from kampong._core.callbacks import FitWatcher
 from kampong.build import RowsInHand
 from kampong.solvers import classes_seen
-from kampong.statistics.all_rows import ClassRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +51,7 @@ def learn_in_rounds(
         To be called when the estimator has its results.
     """
     n = X.shape[0]
-    watched = bool(getattr(model, "_skl_callbacks", None)) and not isinstance(model._statistics, ClassRows)
+    watched = bool(getattr(model, "_skl_callbacks", None)) and not model._statistics.rows_at_hand
     count = max(1, min(ROUNDS, n // FEWEST)) if watched else 1
     watcher = FitWatcher(model, X, y, _hand_over, name="rows", n_rounds=count)
     edges = [n * place // count for place in range(count + 1)]
@@ -77,6 +76,6 @@ def _cut(rows: RowsInHand, start: int, stop: int) -> RowsInHand:
 def _hand_over(model: Any, statistics: ClassMeans) -> None:
     """Give a copy of an estimator what has been learnt so far."""
     # rows in hand come in one round, so that nothing changes them any more
-    model._statistics = statistics if isinstance(statistics, ClassRows) else copy.deepcopy(statistics)
+    model._statistics = statistics if statistics.rows_at_hand else copy.deepcopy(statistics)
     model._said = True
     model._forget_results()

@@ -41,7 +41,7 @@ from kampong.heads import HEADS
 from kampong.predictor import Predictor
 from kampong.selection.leave_one_out import most_rows
 from kampong.solvers import SOLVERS, classes_seen, solver_for
-from kampong.statistics.all_rows import ClassRows, PastRows
+from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.kinds import statistics_from, statistics_state
 from kampong.statistics.means import ClassMeans
@@ -159,10 +159,8 @@ class DiscriminantSubspace(
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
         known = self._remember(self._make(rows))
         self._say(known)
-        if isinstance(self._statistics, ClassRows):
-            means = self._statistics.without_rows()
-            needed = known.criterion.needs_within or self._wants_sample()
-            self._statistics = means if needed else means.plain()
+        only_means = not known.criterion.needs_within and not self._wants_sample()
+        self._statistics = self._statistics.after_fit(learns_more=only_means)
         finish()
         return self
 
@@ -192,8 +190,8 @@ class DiscriminantSubspace(
         X, y = validate_batch(self, X, y, reset=reset)
         if reset:
             self._start(X.shape[1], None)
-        elif isinstance(self._statistics, PastRows):
-            raise ValueError(f"{type(self).__name__}.partial_fit: {PastRows.REFUSAL}")
+        elif self._statistics.refusal is not None:
+            raise ValueError(f"{type(self).__name__}.partial_fit: {self._statistics.refusal}")
         self._learn(X, y, sample_weight, classes)
         return self
 
@@ -352,20 +350,17 @@ class DiscriminantSubspace(
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
             if isinstance(self.half_life, str):
                 kind = DriftingScatter
-        if issubclass(kind, ClassScatter):
+        if kind.holds_scatter:
             # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
             refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
-        if issubclass(kind, ClassReservoir):
-            self._statistics = kind(n_features, budget=budget, random_state=self.random_state)
-        else:
-            self._statistics = kind(n_features)
+        self._statistics = kind.laid_out(n_features, budget=budget, random_state=self.random_state)
         self._said = False
         self._forget_results()
 
     def _keep_all(self) -> None:
         """Forget nothing from now on, where several half-lives are kept."""
-        if isinstance(self._statistics, DriftingScatter):
-            self._statistics.ladder = None
+        if self._statistics.drifting is not None:
+            self._statistics.drifting.ladder = None
             self._forget_results()
 
     def _expect_width(self, n_features: int) -> None:
@@ -478,7 +473,7 @@ class DiscriminantSubspace(
                 f"far there is {seen} class: {self.classes_[self.class_counts_ > 0].tolist()}. Go on with rows of "
                 "another class."
             )
-        if isinstance(self._statistics, PastRows) and rows is None:
+        if self._statistics.refusal is not None and rows is None:
             raise ValueError(
                 f"{type(self).__name__}: this model was fitted with the rows at hand, which are gone, so other "
                 "parameters cannot be tried on them. Fit again with the parameters that you want."

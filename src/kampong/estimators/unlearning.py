@@ -11,12 +11,7 @@ from kampong._core.all_or_nothing import whole
 from kampong._core.locks import one_at_a_time
 from kampong.data.validation import check_weights, validate_batch
 from kampong.files.contents import digest_of
-from kampong.statistics.all_rows import PastRows
-from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.receipt import Receipt
-from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +122,7 @@ class Unlearning:
 
     def _check_can_unlearn(self, name: str) -> None:
         check_is_fitted(self)
-        if isinstance(self._statistics, PastRows):
+        if self._statistics.refusal is not None:
             raise ValueError(
                 f"{name}: this model was fitted with the rows at hand (solver='resolvent') and did not keep its "
                 "statistics. Fit again without the rows, or learn with partial_fit."
@@ -142,18 +137,18 @@ class Unlearning:
 
     def _take_out(self, name: str, act: Callable[[], Any], rows: int, weight: float) -> Receipt:
         before, classes = self._digest(), set(self._statistics.classes.tolist())
+        drifting = self._statistics.drifting
+        followed = drifting is not None and drifting.ladder is not None
         try:
             act()
         except ValueError as error:
             raise type(error)(f"{name}: {error}") from None
-        followed = isinstance(self._statistics, DriftingScatter) and self._statistics.ladder is not None
         self._keep_all()
         self._forget_results()
         statistics = self._statistics
         gone = tuple(sorted(classes - set(statistics.classes.tolist())))
-        sample = statistics.kept if isinstance(statistics, KernelScatter) else statistics
-        sampled = isinstance(sample, ClassReservoir) and sample.full
-        exact = not sampled or isinstance(statistics, ClassScatter)
+        sample, exact = statistics.kept_sample, statistics.within_sample is None
+        sampled = sample is not None and sample.full
         remarks = (ALL_ROWS,) * followed + ((JUDGES if exact else SAMPLED),) * sampled
         return Receipt(
             type(self).__name__, rows, weight, gone, before, self._digest(), exact, (*remarks, *self._what_stays())

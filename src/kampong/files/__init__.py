@@ -1,7 +1,8 @@
 """Saving and loading: every estimator as arrays and plain values under a digest, no pickle anywhere.
 
-`file` writes and reads one verified file, `contents` reads a state back value by value, `models` saves and loads the
-registered classes. An estimator inherits from `Savable` and has two methods that write and read its state.
+`container` writes and reads one verified file, `contents` reads a state back value by value, `fields` declares the
+values of a state once, `models` saves and loads the registered classes. An estimator inherits from `Savable` and has
+two methods that write and read its state.
 """
 
 from kampong.files.container import read, write

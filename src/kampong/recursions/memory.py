@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kampong._core.compute import blocks
+from kampong.files.fields import array, plain, read, written
 from kampong.recursions.snapshot import Snapshot, orthonormal
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
 from kampong.statistics.means import FURTHEST
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 FULL_ROW = 0.5
 """A sparse row with a larger share of non-zeros takes the dense step, which loses no digits."""
+
+FIELDS = (
+    plain("rule", int, high=2),
+    plain("n_classes", int),
+    plain("epsilon", float, low=0.0),
+    plain("amnesia", float, low=0.0),
+    array("theta", "components"),
+    array("counts", "capacity", low=0.0),
+    array("quotients", "components"),
+    array("_totals", "3", low=0.0),
+    array("_started", "components", dtype=np.int64, low=0),
+    array("_basis", "components+capacity", "features"),
+    array("_mixing", "components", "1+components+capacity"),
+    array("_gram", "1+components+capacity", "1+components+capacity"),
+    plain("_gram_holds", bool),
+)
 
 
 class RecursionState:
@@ -135,42 +151,24 @@ class RecursionState:
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state as arrays and plain values; the shift is left out where it is "auto"."""
-        fixed = {} if np.isnan(self.fixed_theta).any() else {"fixed_theta": self.fixed_theta}
-        names = ("rule", "epsilon", "amnesia", "n_classes", "counts", "theta", "quotients")
-        hidden = ("totals", "started", "basis", "mixing", "gram", "gram_holds")
-        values = {name: getattr(self, name) for name in names} | {name: getattr(self, f"_{name}") for name in hidden}
-        # a copy, since learning changes the arrays in place
-        return {**copy.deepcopy({**values, **fixed}), "snapshot": self.snapshot.to_state()}
+        fixed = {} if np.isnan(self.fixed_theta).any() else {"fixed_theta": self.fixed_theta.copy()}
+        return {**written(FIELDS, self), **fixed, "snapshot": self.snapshot.to_state()}
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:
         """Return the state that `to_state` wrote."""
-        rule, n_classes = contents.whole("rule", high=2), contents.whole("n_classes")
-        theta = contents.array("theta", np.float64, (None,))
-        counts = contents.array("counts", np.float64, (None,), low=0.0)
-        p, capacity = len(theta), len(counts)
-        basis = contents.array("basis", np.float64, (p + capacity, n_features))
+        sizes = {"features": n_features}
+        found = read(FIELDS, contents, sizes)
+        p, capacity, n_classes = sizes["components"], sizes["capacity"], found["n_classes"]
         if not 1 <= p <= n_features or n_classes > capacity:
             contents.refuse(f"{p} vectors and {n_classes} classes do not fit {n_features} features and {capacity} sums")
-        result = cls(
-            rule,
-            p,
-            n_features,
-            epsilon=contents.number("epsilon", low=0.0),
-            theta=contents.array("fixed_theta", np.float64, (p,), low=0.0)
-            if "fixed_theta" in contents
-            else np.full(p, np.nan),
-            amnesia=contents.number("amnesia", low=0.0),
-        )
-        result.n_classes, result.theta, result.counts, result._basis = n_classes, theta, counts, basis
-        result._totals = contents.array("totals", np.float64, (3,), low=0.0)
-        result.quotients = contents.array("quotients", np.float64, (p,))
-        result._started = contents.array("started", np.int64, (p,), low=0)
-        result._mixing = contents.array("mixing", np.float64, (p, 1 + p + capacity))
-        result._gram = contents.array("gram", np.float64, (1 + p + capacity, 1 + p + capacity))
-        result._gram_holds = contents.flag("gram_holds")
+        given = "fixed_theta" in contents
+        fixed = contents.array("fixed_theta", np.float64, (p,), low=0.0) if given else np.full(p, np.nan)
+        result = cls(found["rule"], p, n_features, epsilon=found["epsilon"], theta=fixed, amnesia=found["amnesia"])
+        vars(result).update(found)
         result.snapshot = Snapshot.from_state(contents.part("snapshot"), p, n_features)
         contents.finish()
+        counts, basis = result.counts, result._basis
         taken, first, edge = result.n_samples, result.snapshot.n_samples, result.snapshot.next_edge
         weight, known = float(result._totals[0]), float(counts[:n_classes].sum())
         same = abs(known - weight) <= 1e-6 * weight  # both are sums of the same numbers, in another order

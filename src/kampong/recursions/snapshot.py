@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong._core.compute import blocks
+from kampong.files.fields import array, plain, read, written
 from kampong.recursions.steps import DEPENDENT
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ FIRST = 16
 
 STEEPNESS = 10.0
 """How sharply the smooth error count falls with the relative difference of squared distances."""
+
+FIELDS = (
+    plain("n_samples", int),
+    array("_spread", "2", low=0.0),
+    array("_directions", "features", "components"),
+    array("_centres", "classes", "components"),
+    array("_known", "classes", dtype=np.int64, low=0, high=1),
+)
 
 
 class Snapshot:
@@ -101,25 +110,17 @@ class Snapshot:
     def to_state(self) -> dict[str, Any]:
         """Return everything as arrays and plain values."""
         return {
-            "n_samples": self.n_samples,
+            **written(FIELDS, self),
             "figures": np.array([self.convergence, self.variance, self.loss, self.judged]),
-            "spread": self._spread.copy(),
-            "directions": self._directions.copy(),
-            "centres": self._centres.copy(),
-            "known": self._known.copy(),
         }
 
     @classmethod
     def from_state(cls, contents: Contents, n_components: int, n_features: int) -> Self:
         """Return the snapshot that `to_state` wrote."""
         result = cls(n_components, n_features)
-        result.n_samples = contents.whole("n_samples")
+        vars(result).update(read(FIELDS, contents, {"features": n_features, "components": n_components}))
         figures = contents.array("figures", np.float64, (4,), finite=False, low=0.0)
         result.convergence, result.variance, result.loss, result.judged = figures.tolist()
-        result._spread = contents.array("spread", np.float64, (2,), low=0.0)
-        result._directions = contents.array("directions", np.float64, (n_features, n_components))
-        result._known = contents.array("known", np.int64, (None,), low=0, high=1)
-        result._centres = contents.array("centres", np.float64, (len(result._known), n_components))
         contents.finish()
         return result
 

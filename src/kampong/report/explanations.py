@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder import Ladder
 from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
-from kampong.statistics.scatter import ClassScatter
 from kampong.streaming.history.outcomes import class_name
 
 if TYPE_CHECKING:
@@ -95,8 +92,9 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
                 "chosen": float(choice.value),
             }
     statistics = getattr(model, "_statistics", None)
-    ladder = statistics.ladder if isinstance(statistics, DriftingScatter) else None
-    if isinstance(ladder, Ladder):
+    drifting = None if statistics is None else statistics.drifting
+    ladder = None if drifting is None else drifting.half_lives
+    if ladder is not None:
         lives = ["none" if math.isinf(life) else f"{life:g}" for life in HALF_LIVES]
         *losses, of_model = ladder.losses.tolist()
         losses[-1] = min(losses[-1], of_model)  # all rows count by the better of their two predictors
@@ -164,7 +162,7 @@ def _names(model: Any, predictor: Predictor, memory: Memory | None) -> Callable[
 def _spreads(model: Any, predictor: Predictor) -> Float | None:
     """Return the standard deviations of the columns within the classes, where they are known."""
     statistics = getattr(model, "_statistics", None)
-    if not isinstance(statistics, ClassScatter) or statistics.n_features != predictor.components.shape[1]:
+    if statistics is None or not statistics.holds_scatter or statistics.n_features != predictor.components.shape[1]:
         return None
     variances = statistics.within_variances()
     return np.sqrt(np.maximum(variances, 0.0)) if statistics.total > 0 else None

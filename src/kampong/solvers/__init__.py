@@ -136,6 +136,6 @@ def solve(
             return SOLVERS[name].solve(criterion, statistics, n_components, space)
         reasons[name] = f"solver={name!r} {reason}."
     if solver == "auto":  # the word of the one that would have been first choice
-        rows = statistics.holds_within and not isinstance(statistics, scatter.STATISTICS)
+        rows = statistics.holds_within and not statistics.holds_scatter
         solver = gram.NAME if not criterion.needs_within else resolvent.NAME if rows else scatter.NAME
     raise ValueError(reasons[solver])

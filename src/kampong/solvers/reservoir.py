@@ -29,7 +29,7 @@ def most(criterion: Criterion, statistics: ClassMeans) -> int:
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
     """Say why this pair cannot be served and who can, or return None."""
-    if not isinstance(statistics, ClassReservoir):
+    if statistics.kept_sample is not statistics:  # a sample beside kernel values holds other rows
         return (
             f"needs a sample of the rows of a stream (ClassReservoir), and these statistics are "
             f"{type(statistics).__name__}: collect ClassReservoir, or use solver='auto'"

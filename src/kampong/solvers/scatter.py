@@ -29,7 +29,7 @@ def most(criterion: Criterion, statistics: ClassMeans) -> int:
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
     """Say why this pair cannot be served and who can, or return None."""
-    if not isinstance(statistics, ClassScatter):
+    if not statistics.holds_scatter:
         return (
             f"needs the within-class scatter (ClassScatter), and these statistics are {type(statistics).__name__}: "
             "collect ClassScatter, or use epsilon=0, which solver='gram' solves from class means"
@@ -62,7 +62,6 @@ def solve(
     Subspace
         Orthonormal rows (margin), or rows with wᵀ(S_w + ρI)w = 1 (Fisher).
     """
-    assert isinstance(statistics, ClassScatter)  # `refuse` has seen to it
     if not criterion.needs_within:
         return replace(gram.solve(criterion, statistics, n_components), solver=NAME)
     factor, within = statistics.between_factor(), statistics.within_scatter()

@@ -60,7 +60,7 @@ class PastRows(ClassMeans):
         The width of the rows.
     """
 
-    REFUSAL: ClassVar[str] = (
+    refusal: ClassVar[str] = (
         "this model was fitted with the rows at hand (solver='resolvent') and did not keep its statistics, so it "
         "cannot learn more. Fit all rows again, or start a stream with partial_fit."
     )
@@ -72,7 +72,7 @@ class PastRows(ClassMeans):
         return result
 
     def _read(self, y: Any, weights: Float, decay: float, classes: Any = None) -> Reading:
-        raise ValueError(f"PastRows: {self.REFUSAL}")
+        raise ValueError(f"PastRows: {self.refusal}")
 
     def _check_mergeable(self, other: ClassMeans) -> None:
         raise ValueError(
@@ -103,6 +103,7 @@ class ClassRows(ClassMeans):
     """
 
     holds_within = True
+    rows_at_hand = True
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
@@ -125,6 +126,11 @@ class ClassRows(ClassMeans):
             for X, members in self._held
         ]
         return view
+
+    def after_fit(self, *, learns_more: bool) -> ClassMeans:
+        """Return the class means without the rows; they can learn more where criterion and head need nothing else."""
+        means = self.without_rows()
+        return means.plain() if learns_more else means
 
     def without_rows(self) -> PastRows:
         """Return the class means without the rows, so that their memory can be freed."""

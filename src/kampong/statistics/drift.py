@@ -54,6 +54,16 @@ class DriftingScatter(SampledScatter):
         self.ladder: Ladder | Stepper | None = Ladder(n_features) if n_features <= WIDEST else Stepper(n_features)
 
     @property
+    def drifting(self) -> Self:
+        """Return this object: it follows drift."""
+        return self
+
+    @property
+    def half_lives(self) -> Ladder | None:
+        """Return the ladder of half-lives; None where steps follow drift, or nothing does any more."""
+        return self.ladder if isinstance(self.ladder, Ladder) else None
+
+    @property
     def half_life(self) -> float:
         """The half-life that predicts best of late; infinite where forgetting does not help."""
         return np.inf if self.ladder is None else self.ladder.half_life
@@ -95,7 +105,8 @@ class DriftingScatter(SampledScatter):
         seen = np.flatnonzero(counts > 1e-9 * counts.sum())
         if len(seen) < 2:
             return None
-        units = np.sqrt(variances)
+        unit = self.ladder.weight_unit  # in rows, which are in the range of weights however large or small those are
+        counts, within, units = counts / unit, within / unit, np.sqrt(variances)
         labels = np.array(self._index.labels, dtype=self._index.dtype)
         statistics = ClassScatter(self.n_features)
         statistics.declare(self.classes)
@@ -105,10 +116,9 @@ class DriftingScatter(SampledScatter):
         total = counts[seen].sum()
         statistics._squares[held] += np.trace(statistics._scatter) * counts[seen] / total
         statistics._peak_diagonal = statistics._scatter.diagonal().copy()
-        unit = self.ladder.weight_unit
-        statistics._seconds[held] = unit * counts[seen]
+        statistics._seconds[held] = counts[seen]
         statistics.n_samples = self.n_samples
-        return RecentRows(statistics, units, unit * ridge_rows(self.n_features) / float(total))
+        return RecentRows(statistics, units, ridge_rows(self.n_features) / float(total))
 
     def stepping(self) -> tuple[Float, Float] | None:
         """Return weights, (K, d), and offsets, (K,), in the order of the classes, of what steps with every row.

@@ -64,10 +64,15 @@ class KernelScatter(ClassScatter):
 
     def __init__(self, basis: Basis, kept: ClassReservoir | None = None) -> None:
         super().__init__(basis.rank)
-        self.basis = basis
+        self.basis: Basis = basis
         self.kept = kept
         self.estimated = False
         self._turned: Float | None = None
+
+    @property
+    def kept_sample(self) -> ClassReservoir | None:
+        """Return the sample of the rows themselves; None where there is none."""
+        return self.kept
 
     @property
     def means(self) -> Float:

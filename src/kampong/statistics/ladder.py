@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from kampong.files.fields import array, read, written
 from kampong.statistics.ladder_steps import (
     AHEAD,
     AWAKE,
@@ -52,6 +53,20 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.files.contents import Contents
 
+FIELDS = (
+    array("counts", "rungs", "classes", low=0.0),
+    array("means", "rungs", "classes", "features"),
+    array("within", "rungs", "features", "features"),
+    array("column_mean", "features"),
+    array("column_squares", "features", low=0.0),
+    array("weights", "rungs", "classes", "features"),
+    array("offsets", "rungs", "classes"),
+    array("centres", "rungs", "features"),
+    array("losses", "1+rungs", low=0.0),
+    array("clock", str(CLOCK)),
+)
+"""Those of `Rungs`, in their order."""
+
 ABSENT = -1e300
 """What stands for −∞ in a file."""
 
@@ -84,7 +99,7 @@ class Ladder:
         self.told: Integer | None = None
         self.said: Integer = np.empty(0, dtype=np.int64)
         self.chances: Float = np.empty(0)
-        self._rungs = Rungs(*(np.zeros(shape) for shape in _shapes(n_features, 0).values()))
+        self._rungs = Rungs(*(field.zeros(_sizes(n_features, 0)) for field in FIELDS))
         self._rungs.clock[[IS_AWAKE, CHOSEN]] = 1.0, len(HALF_LIVES) - 1
         self._rungs.clock[[NEXT, SLEPT, BEST]] = CYCLE, CYCLE / 2, -1.0
 
@@ -270,7 +285,7 @@ class Ladder:
 
     def to_state(self) -> dict[str, Any]:
         """Return everything as named arrays."""
-        state = {name: array.copy() for name, array in self._rungs._asdict().items()}
+        state = written(FIELDS, self._rungs)
         state["offsets"] = np.maximum(state["offsets"], ABSENT)
         return state
 
@@ -294,10 +309,8 @@ class Ladder:
         """
         if n_features > WIDEST or n_features * n_classes > MOST:
             contents.refuse(f"there is none for {n_features} features and {n_classes} classes")
-        ladder, arrays = cls(n_features), {}
-        for name, shape in _shapes(n_features, n_classes).items():
-            low = 0.0 if name in ("counts", "column_squares", "losses") else -np.inf
-            arrays[name] = contents.array(name, np.float64, shape, low=low).copy()
+        found = read(FIELDS, contents, _sizes(n_features, n_classes))
+        arrays = {name: values.copy() for name, values in found.items()}
         clock = arrays["clock"]
         contents.require(clock[CHOSEN] in range(len(HALF_LIVES)), f"clock names rung {clock[CHOSEN]}")
         contents.require(clock[IS_AWAKE] in (0.0, 1.0), f"clock is awake {clock[IS_AWAKE]}")
@@ -316,6 +329,7 @@ class Ladder:
         contents.require(-1 <= clock[BEST] <= CYCLE, f"clock has missed {clock[BEST]} rows at best")
         contents.finish()
         arrays["offsets"][arrays["offsets"] <= ABSENT] = -np.inf
+        ladder = cls(n_features)
         ladder._rungs = Rungs(**arrays)
         return ladder
 
@@ -351,27 +365,11 @@ class Ladder:
         known = self._rungs.counts.shape[1]
         if n_classes <= known:
             return
-        larger = {name: np.zeros(shape) for name, shape in _shapes(self.n_features, n_classes).items()}
-        larger["offsets"][:] = -np.inf
-        for name, array in self._rungs._asdict().items():
-            if name in ("counts", "means", "weights", "offsets"):
-                larger[name][:, :known] = array
-            else:
-                larger[name] = array
-        self._rungs = Rungs(**larger)
+        sizes, old = _sizes(self.n_features, n_classes), self._rungs._asdict()
+        larger = {one.name: one.grown(old[one.name], sizes) for one in FIELDS if "classes" in (one.axes or ())}
+        larger["offsets"][:, known:] = -np.inf
+        self._rungs = self._rungs._replace(**larger)
 
 
-def _shapes(d: int, n_classes: int) -> dict[str, tuple[int, ...]]:
-    rungs = len(HALF_LIVES)
-    return {
-        "counts": (rungs, n_classes),
-        "means": (rungs, n_classes, d),
-        "within": (rungs, d, d),
-        "column_mean": (d,),
-        "column_squares": (d,),
-        "weights": (rungs, n_classes, d),
-        "offsets": (rungs, n_classes),
-        "centres": (rungs, d),
-        "losses": (rungs + 1,),
-        "clock": (CLOCK,),
-    }
+def _sizes(n_features: int, n_classes: int) -> dict[str, int]:
+    return {"rungs": len(HALF_LIVES), "features": n_features, "classes": n_classes}

@@ -21,6 +21,7 @@ from kampong.data.labels import (
 from kampong.data.sparse_gate import admit
 from kampong.data.validation import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
 from kampong.files.contents import LARGEST_WIDTH, as_arrays, from_arrays
+from kampong.files.fields import array, read, written
 from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean
 
@@ -30,9 +31,22 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.files.contents import Contents
+    from kampong.statistics.drift import DriftingScatter
+    from kampong.statistics.kernel_scatter import Basis
+    from kampong.statistics.reservoir import ClassReservoir
 
 FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
+
+FIELDS = (
+    array("_counts", "classes", low=0.0, high=MOST),
+    array("_means", "classes", "features", low=-FURTHEST, high=FURTHEST),
+    array("_squares", "classes", low=0.0, high=MOST),
+    array("_seconds", "classes", low=0.0),
+    array("_numbers", "classes", dtype=np.int64, low=0, high=lambda sizes: sizes["rows"]),
+    array("_peaks", "classes", low=0.0),
+)
+"""What is kept of each class."""
 
 FEW = 8
 """A batch of at most so many rows is learnt row by row, which costs less than a summary."""
@@ -96,10 +110,30 @@ class ClassMeans:
     ([2.0, 1.0], [1.0, 1.0])
     """
 
+    # What statistics say of themselves, so that nobody asks for their class.
+
     holds_within: ClassVar[bool] = False
-    _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
     """Whether `within_times` can answer."""
 
+    holds_scatter: ClassVar[bool] = False
+    """Whether S_w is kept as a matrix: `within_scatter`, `units` and `in_units` can answer."""
+
+    rows_at_hand: ClassVar[bool] = False
+    """Whether all rows are at hand, for one fit."""
+
+    refusal: ClassVar[str | None] = None
+    """Why nothing more can be learnt or taken out; None where it can."""
+
+    basis: Basis | None = None
+    """The landmarks or Fourier features whose values are summed; None where rows are summed as they are."""
+
+    _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
+    _counts: Float
+    _means: Float
+    _squares: Float
+    _seconds: Float  # the sum of w² of each class
+    _numbers: Integer  # rows of each class, whatever their weight
+    _peaks: Float  # the largest squares about the origin of each class that rows have left
     _shares: Float | None = None  # of the classes in S_b, where they are not those observed
 
     def __init__(self, n_features: int) -> None:
@@ -108,12 +142,8 @@ class ClassMeans:
         self.faded = False
         self.multilabel: bool | None = None
         self._index = LabelIndex()
-        self._counts: Float = np.zeros(0)
-        self._means: Float = np.zeros((0, self.n_features))
-        self._squares: Float = np.zeros(0)
-        self._seconds: Float = np.zeros(0)  # the sum of w² of each class
-        self._numbers: Integer = np.zeros(0, dtype=np.int64)  # rows of each class, whatever their weight
-        self._peaks: Float = np.zeros(0)  # the largest squares about the origin of each class that rows have left
+        for field in FIELDS:
+            setattr(self, field.attribute, field.zeros({"classes": 0, "features": self.n_features}))
         self._row_weight = 0.0
         self._row_mean: Float = np.zeros(0)
 
@@ -181,8 +211,10 @@ class ClassMeans:
     def weight_unit(self) -> float:
         """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
         n = len(self._index)
-        total, seconds = self._counts[:n].sum(), self._seconds[:n].sum()
-        return float(seconds / total) if total > 0 and seconds > 0 else 1.0
+        total, seconds, rows = self._counts[:n].sum(), self._seconds[:n].sum(), self._numbers[:n].sum()
+        if total > 0 and seconds > 0:
+            return float(seconds / total)
+        return float(total / rows) if total > 0 and rows > 0 else 1.0  # the squares underflowed: rows count the same
 
     @property
     def effective_rows(self) -> float:
@@ -196,6 +228,30 @@ class ClassMeans:
         """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
         unit = self.weight_unit
         return self if unit == 1.0 else self._scaled(1.0 / unit)
+
+    @property
+    def kept_sample(self) -> ClassReservoir | None:
+        """Return the sample of rows that is kept; None where there is none."""
+        return None
+
+    @property
+    def within_sample(self) -> ClassReservoir | None:
+        """Return the sample that S_w is estimated from, once rows have been left out of it; None where S_w is exact."""
+        return None
+
+    @property
+    def drifting(self) -> DriftingScatter | None:
+        """Return these statistics where they follow drift; None where they do not."""
+        return None
+
+    @classmethod
+    def laid_out(cls, n_features: int, *, budget: int, random_state: int) -> Self:
+        """Return empty statistics; those with a sample keep it within a budget of bytes, drawn with a seed."""
+        return cls(n_features)
+
+    def after_fit(self, *, learns_more: bool) -> ClassMeans:
+        """Return what an estimator keeps after a fit; rows at hand are let go, whether or not means can learn more."""
+        return self
 
     def between_factor(self) -> Float:
         """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
@@ -219,6 +275,18 @@ class ClassMeans:
     def within_variances(self) -> Float:
         """Return the diagonal of S_w, where it is known."""
         raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
+
+    def within_scatter(self) -> Float:
+        """Return S_w, (d, d), symmetric, where it is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: use within_times, or collect ClassScatter.")
+
+    def units(self) -> Float:
+        """Return the standard deviation of each column, where S_w is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
+
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics as they would be of rows divided by `units`, where S_w is kept as a matrix."""
+        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
 
     # What a stream does.
 
@@ -268,7 +336,8 @@ class ClassMeans:
         self.faded = self.faded or factor < 1
         self._counts *= factor
         self._squares *= factor
-        self._seconds *= factor * factor
+        self._seconds *= factor
+        self._seconds *= factor  # in two steps: the square of a small factor is zero
         gone = self._counts < LEAST_WEIGHT  # its share would vanish in the sum of all
         self._counts[gone] = self._squares[gone] = self._seconds[gone] = 0.0
         self._row_weight *= factor
@@ -353,18 +422,12 @@ class ClassMeans:
 
     def to_state(self) -> dict[str, Any]:
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
-        n = len(self._index)
         return {
             "labels": index_state(self._index),
             "form": np.array(
                 [self.n_features, self.n_samples, {None: -1, False: 0, True: 1}[self.multilabel], self.faded]
             ),
-            "counts": self._counts[:n].copy(),
-            "means": self._means[:n].copy(),
-            "squares": self._squares[:n].copy(),
-            "seconds": self._seconds[:n].copy(),
-            "numbers": self._numbers[:n].copy(),
-            "peaks": self._peaks[:n].copy(),
+            **written(FIELDS, self, {"classes": len(self._index)}),
             "row_weight": np.array(self._row_weight),
             "row_mean": self._row_mean.copy(),
         }
@@ -502,24 +565,20 @@ class ClassMeans:
     def _restore(self, contents: Contents) -> None:
         """Take back what `to_state` wrote."""
         self._index = index_from(contents.part("labels"))
-        n_classes, n_features = len(self._index), self.n_features
+        n_features = self.n_features
         form = contents.array("form", np.int64, (4,), low=-1)
         if form[0] != n_features or form[1] < 0 or form[2] > 1 or form[3] not in (0, 1):
             contents.refuse(f"form is {form.tolist()} for {n_features} features")
         self.faded = bool(form[3])
         self.n_samples, self.multilabel = int(form[1]), {-1: None, 0: False, 1: True}[int(form[2])]
-        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0, high=MOST)
-        self._means = contents.array("means", np.float64, (n_classes, n_features), low=-FURTHEST, high=FURTHEST)
-        self._squares = contents.array("squares", np.float64, (n_classes,), low=0.0, high=MOST)
-        self._seconds = contents.array("seconds", np.float64, (n_classes,), low=0.0, high=MOST)
+        sizes = {"classes": len(self._index), "features": n_features, "rows": self.n_samples}
+        vars(self).update(read(FIELDS, contents, sizes))
         contents.require(not self._seconds[self._counts == 0].any(), "seconds are left of a class without weight")
         seen = int(np.count_nonzero(self._counts))
         contents.require(bool(self.multilabel) or seen <= self.n_samples, f"{seen} classes of {self.n_samples} rows")
         contents.require(seen == 0 or self.multilabel is not None, "there are rows without a form of their labels")
-        self._numbers = contents.array("numbers", np.int64, (n_classes,), low=0, high=self.n_samples)
         if not self.multilabel and self._numbers.sum() != self.n_samples:
             contents.refuse(f"its classes have {self._numbers.sum()} rows, and it has seen {self.n_samples}")
-        self._peaks = contents.array("peaks", np.float64, (n_classes,), low=0.0)
         self._row_weight = float(contents.array("row_weight", np.float64, (), low=0.0))
         self._row_mean = contents.array("row_mean", np.float64, (None,))
         weighs = self.multilabel and self._row_weight > 0
@@ -557,13 +616,9 @@ class ClassMeans:
         self._index = index
         needed, capacity = len(index), len(self._counts)
         if needed > capacity:
-            extra = max(needed, 2 * capacity if capacity else 0) - capacity
-            self._counts = np.concatenate([self._counts, np.zeros(extra)])
-            self._squares = np.concatenate([self._squares, np.zeros(extra)])
-            self._seconds = np.concatenate([self._seconds, np.zeros(extra)])
-            self._peaks = np.concatenate([self._peaks, np.zeros(extra)])
-            self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
-            self._means = np.concatenate([self._means, np.zeros((extra, self.n_features))])
+            sizes = {"classes": max(needed, 2 * capacity), "features": self.n_features}
+            for field in FIELDS:
+                setattr(self, field.attribute, field.grown(getattr(self, field.attribute), sizes))
 
     def _accept(self, reading: Reading) -> None:
         self._know(reading.known)
@@ -646,8 +701,8 @@ class ClassMeans:
     def _drop(self, gone: Integer) -> Integer:
         """Drop classes; return the new number of each class before, −1 for those dropped."""
         kept = np.setdiff1d(np.arange(len(self._index)), gone)
-        for name in ("_counts", "_means", "_squares", "_seconds", "_numbers", "_peaks"):
-            setattr(self, name, getattr(self, name)[kept])
+        for field in FIELDS:
+            setattr(self, field.attribute, getattr(self, field.attribute)[kept])
         return self._index.remove(gone)
 
     def _absorb_row_mean(self, weight: float, mean: Float) -> None:

@@ -10,11 +10,14 @@ import numpy as np
 
 from kampong._core.compute import compiled
 from kampong.data.validation import LARGEST_ENTRY, REALS
-from kampong.files.contents import LARGEST
+from kampong.files.fields import array, read
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files.contents import Contents
+
+PREFIX = "sample_"
+"""What the names of a sample begin with in a file."""
 
 
 @dataclass(frozen=True)
@@ -73,40 +76,38 @@ def copy_rows(rows: Ragged, chosen: Integer, where: Integer, room: Ragged) -> No
     _move(rows.codes, rows.label_first[chosen], room.codes, room.label_first[where], room.label_count[where])
 
 
-def sample_from(contents: Contents, n_classes: int, n_features: int) -> dict[str, np.ndarray]:
-    """Return the arrays of a sample of rows."""
-    keys = contents.array("sample_keys", np.float64, (None,))
-    n = len(keys)
-    codes = contents.array("sample_codes", np.int64, (None,), low=0, high=n_classes - 1)
-    data = contents.array("sample_data", REALS, (None,), low=-LARGEST_ENTRY, high=LARGEST_ENTRY)
-    index_dtype = np.int32 if n_features < 2**31 else np.int64
-    arrays = {
-        "sample_keys": keys,
-        "sample_codes": codes,
-        "sample_data": data,
-        "sample_weights": contents.array("sample_weights", np.float64, (n,), low=math.ulp(0.0)),
-        "sample_frames": contents.array("sample_frames", np.float64, (n,)),
-        "sample_indices": contents.array("sample_indices", index_dtype, (None,), low=0, high=n_features - 1),
-        "sample_form": contents.array("sample_form", np.int64, (2,), low=-1, high=LARGEST),
-        "sample_seed": contents.array("sample_seed", np.uint64, ()),
-        "sample_drawn": contents.array("sample_drawn", np.int64, (), low=0, high=LARGEST),
-        "sample_clock": contents.array("sample_clock", np.float64, (2,), finite=False, low=-1e300),
-    }
-    for first, count, total in (("first", "count", len(data)), ("label_first", "label_count", len(codes))):
-        starts = contents.array(f"sample_{first}", np.int64, (n,), low=0, high=total)
-        counts = contents.array(f"sample_{count}", np.int64, (n,), low=0, high=total)
+FIELDS = (
+    array("keys", "rows"),
+    array("weights", "rows", low=math.ulp(0.0)),
+    array("frames", "rows"),
+    array("codes", "labels", dtype=np.int64, low=0, high=lambda sizes: sizes["classes"] - 1),
+    array("data", "entries", dtype=REALS, low=-LARGEST_ENTRY, high=LARGEST_ENTRY),
+    array("indices", "indices", dtype=(np.int32, np.int64), low=0, high=lambda sizes: sizes["features"] - 1),
+    array("label_first", "rows", dtype=np.int64, low=0, high=lambda sizes: sizes["labels"]),
+    array("label_count", "rows", dtype=np.int64, low=0, high=lambda sizes: sizes["labels"]),
+    array("first", "rows", dtype=np.int64, low=0, high=lambda sizes: sizes["entries"]),
+    array("count", "rows", dtype=np.int64, low=0, high=lambda sizes: sizes["entries"]),
+)
+
+
+def sample_from(contents: Contents, n_classes: int, n_features: int, form: int, index_dtype: np.dtype[Any]) -> Ragged:
+    """Return the rows of a sample, sparse where the form is 1, dense where it is 0; −1 is for no rows."""
+    sizes = {"classes": n_classes, "features": n_features}
+    sample = Ragged(**read(FIELDS, contents, sizes, PREFIX))
+    n, entries = sizes["rows"], sizes["entries"]
+    cuts = (
+        ("", sample.first, sample.count, entries),
+        ("label_", sample.label_first, sample.label_count, sizes["labels"]),
+    )
+    for name, starts, counts, total in cuts:
         ends = np.cumsum(counts)
         if not np.array_equal(starts, ends - counts) or (ends[-1] if n else 0) != total:
-            contents.refuse(f"sample_{first} and sample_{count} do not cut {total} entries into {n} rows")
-        arrays |= {f"sample_{first}": starts, f"sample_{count}": counts}
-    budget, form = arrays["sample_form"].tolist()
-    is_sparse, counts = form == 1, arrays["sample_count"]
-    fits = len(arrays["sample_indices"]) == (len(data) if is_sparse else 0) and budget >= 1 and form <= 1
-    if not fits or (form == -1 and n) or (form == 0 and (counts != n_features).any()):
+            contents.refuse(f"sample_{name}first and sample_{name}count do not cut {total} entries into {n} rows")
+    fits = sizes["indices"] == (entries if form == 1 else 0) and sample.indices.dtype == index_dtype
+    if not fits or (form == -1 and n) or (form == 0 and (sample.count != n_features).any()):
         contents.refuse(f"the sample of {n} rows has the form {form}, which does not fit its entries")
-    if not np.isfinite(arrays["sample_clock"][0]) or (np.diff(keys) < 0).any():
-        contents.refuse("the clocks of the sample are out of order")
-    return arrays
+    contents.require(not (np.diff(sample.keys) < 0).any(), "the clocks of the sample are out of order")
+    return sample
 
 
 @compiled

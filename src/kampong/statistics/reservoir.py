@@ -7,7 +7,7 @@ depends only on the rows, their weights and the seed, not on the batches or on r
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -16,9 +16,11 @@ from scipy import sparse
 from kampong._core.compute import blocks
 from kampong.data.labels import Members
 from kampong.data.validation import check_whole
+from kampong.files.contents import LARGEST
+from kampong.files.fields import written
 from kampong.statistics.all_rows import Sample, within_squares, within_times
 from kampong.statistics.means import ClassMeans, stay
-from kampong.statistics.ragged import Drawn, Ragged, copy_rows, flat_rows, sample_from
+from kampong.statistics.ragged import FIELDS, PREFIX, Drawn, Ragged, copy_rows, flat_rows, sample_from
 from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
@@ -116,6 +118,21 @@ class ClassReservoir(ClassMeans):
         self._kept = self._waiting = self._room((0, 0, 0), np.dtype(np.float32))
         self._used = (0, 0, 0)  # rows, entries and labels that wait
 
+    @classmethod
+    def laid_out(cls, n_features: int, *, budget: int, random_state: int) -> Self:
+        """Return empty statistics whose sample is kept within a budget of bytes, drawn with a seed."""
+        return cls(n_features, budget=budget, random_state=random_state)
+
+    @property
+    def kept_sample(self) -> ClassReservoir:
+        """Return the sample of rows, which is this object."""
+        return self
+
+    @property
+    def within_sample(self) -> ClassReservoir | None:
+        """Return this object once rows have been left out of it; None while S_w is exact."""
+        return self if self.full else None
+
     @property
     def n_kept(self) -> int:
         """Return the number of rows in the sample."""
@@ -208,10 +225,9 @@ class ClassReservoir(ClassMeans):
         """Return the whole state: arrays, plain values, and dictionaries of both; nothing to unpickle."""
         kept = self._cut()
         form = {None: -1, False: 0, True: 1}[self._sparse]
-        sample = {f"sample_{field.name}": getattr(kept, field.name).copy() for field in fields(kept)}
         return {
             **super().to_state(),
-            **sample,
+            **written(FIELDS, kept, prefix=PREFIX),
             "sample_form": np.array([self.budget, form]),
             "sample_seed": np.array(self.random_state, dtype=np.uint64),
             "sample_clock": np.array([self._frame, self._threshold]),
@@ -222,13 +238,16 @@ class ClassReservoir(ClassMeans):
 
     def _restore(self, contents: Contents) -> None:
         super()._restore(contents)
-        arrays = sample_from(contents, len(self._index), self.n_features)
-        self.budget, form = (int(value) for value in arrays["sample_form"])
-        self.random_state, self._drawn = int(arrays["sample_seed"]), int(arrays["sample_drawn"])
-        contents.require(self._drawn >= self.n_samples, f"{self._drawn} rows drew a clock of {self.n_samples} seen")
-        self._frame, self._threshold = (float(value) for value in arrays["sample_clock"])
+        self.budget, form = contents.array("sample_form", np.int64, (2,), low=-1, high=LARGEST).tolist()
+        contents.require(self.budget >= 1 and form <= 1, f"sample_form is {[self.budget, form]}")
         self._sparse = {-1: None, 0: False, 1: True}[form]
-        self._kept = Ragged(*(arrays[f"sample_{field.name}"] for field in fields(Ragged)))
+        self.random_state = int(contents.array("sample_seed", np.uint64, ()))
+        self._drawn = int(contents.array("sample_drawn", np.int64, (), low=0, high=LARGEST))
+        contents.require(self._drawn >= self.n_samples, f"{self._drawn} rows drew a clock of {self.n_samples} seen")
+        clock = contents.array("sample_clock", np.float64, (2,), finite=False, low=-1e300)
+        contents.require(math.isfinite(clock[0]), f"sample_clock is {clock.tolist()}")
+        self._frame, self._threshold = clock.tolist()
+        self._kept = sample_from(contents, len(self._index), self.n_features, form, self._index_dtype)
         self._waiting = self._room((0, 0, 0), self._kept.data.dtype)
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
@@ -454,6 +473,11 @@ class SampledScatter(ClassReservoir, ClassScatter):
     """
 
     _pending_share = PENDING_BESIDE  # a sample of few rows, which is cut less often
+
+    @property
+    def within_sample(self) -> None:
+        """Return None: the scatter is exact."""
+        return None
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block, from the scatter."""

@@ -65,6 +65,7 @@ class ClassScatter(ClassMeans):
     """
 
     holds_within = True
+    holds_scatter = True
     _joins = True
 
     def __init__(self, n_features: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import blocks, compiled
+from kampong.files.fields import array, read, written
 from kampong.statistics.ladder_steps import ALWAYS, FADE, LEAD, LEAST
 
 if TYPE_CHECKING:
@@ -30,6 +31,17 @@ MOST = 2**21
 
 FLAT = 1e-24
 """A column whose variance is no more than this part of its squared mean never changed."""
+
+FIELDS = (
+    array("counts", "classes", low=0.0),
+    array("column_mean", "features"),
+    array("column_squares", "features", low=0.0),
+    array("weights", "rates", "features", "classes"),
+    array("offsets", "rates", "classes"),
+    array("losses", "1+rates", low=0.0),
+    array("clock", "4", low=0.0),
+)
+"""Those of `Steps`, in their order."""
 
 ROWS, WEIGHT, SECONDS, FORM = range(4)
 UNKNOWN, DENSE, SPARSE = 0.0, 1.0, 2.0
@@ -89,7 +101,7 @@ class Stepper:
         self.told: Integer | None = None
         self.said: Integer = np.empty(0, dtype=np.int64)
         self.chances: Float = np.empty(0)
-        self._steps = Steps(*(np.zeros(shape) for shape in _shapes(n_features, 0).values()))
+        self._steps = Steps(*(field.zeros(_sizes(n_features, 0)) for field in FIELDS))
 
     @property
     def losses(self) -> Float:
@@ -190,9 +202,9 @@ class Stepper:
         steps.column_squares[:] += more.column_squares + np.square(step) * mine * share
         steps.column_mean[:] += step * share
         steps.counts[codes] += more.counts[:n]
-        for array, added in ((steps.weights, more.weights), (steps.offsets, more.offsets)):
-            array *= 1.0 - share
-            array[..., codes] += share * added[..., :n]
+        for scores, added in ((steps.weights, more.weights), (steps.offsets, more.offsets)):
+            scores *= 1.0 - share
+            scores[..., codes] += share * added[..., :n]
         steps.losses[:] = (steps.losses + more.losses) / 2
         steps.clock[:FORM] += more.clock[:FORM]
         steps.clock[FORM] = steps.clock[FORM] or more.clock[FORM]
@@ -200,7 +212,7 @@ class Stepper:
 
     def to_state(self) -> dict[str, Any]:
         """Return everything as named arrays."""
-        return {name: array.copy() for name, array in self._steps._asdict().items()}
+        return written(FIELDS, self._steps)
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int, n_classes: int) -> Self:
@@ -222,16 +234,15 @@ class Stepper:
         """
         if n_features * n_classes > MOST:
             contents.refuse(f"there is none for {n_features} features and {n_classes} classes")
-        stepper, arrays = cls(n_features), {}
-        for name, shape in _shapes(n_features, n_classes).items():
-            low = -np.inf if name in ("column_mean", "weights", "offsets") else 0.0
-            arrays[name] = contents.array(name, np.float64, shape, low=low).copy()
+        found = read(FIELDS, contents, _sizes(n_features, n_classes))
+        arrays = {name: values.copy() for name, values in found.items()}
         rows, weight, seconds, form = arrays["clock"]
         alike = (seconds > 0) == (weight > 0)
         contents.require(alike, f"clock has the squared weights {seconds} of the weight {weight}")
         contents.require(float(rows).is_integer(), f"clock has {rows} rows")
         contents.require(form in (UNKNOWN, DENSE, SPARSE), f"clock has rows of the form {form}")
         contents.finish()
+        stepper = cls(n_features)
         stepper._steps = Steps(**arrays)
         return stepper
 
@@ -265,26 +276,13 @@ class Stepper:
         known = len(self._steps.counts)
         if n_classes <= known:
             return
-        larger = {name: np.zeros(shape) for name, shape in _shapes(self.n_features, n_classes).items()}
-        for name, array in self._steps._asdict().items():
-            if name in ("counts", "weights", "offsets"):
-                larger[name][..., :known] = array
-            else:
-                larger[name] = array
-        self._steps = Steps(**larger)
+        sizes, old = _sizes(self.n_features, n_classes), self._steps._asdict()
+        larger = {one.name: one.grown(old[one.name], sizes) for one in FIELDS if "classes" in (one.axes or ())}
+        self._steps = self._steps._replace(**larger)
 
 
-def _shapes(d: int, n_classes: int) -> dict[str, tuple[int, ...]]:
-    rates = len(RATES)
-    return {
-        "counts": (n_classes,),
-        "column_mean": (d,),
-        "column_squares": (d,),
-        "weights": (rates, d, n_classes),
-        "offsets": (rates, n_classes),
-        "losses": (rates + 1,),
-        "clock": (4,),
-    }
+def _sizes(n_features: int, n_classes: int) -> dict[str, int]:
+    return {"rates": len(RATES), "features": n_features, "classes": n_classes}
 
 
 @compiled
