@@ -21,7 +21,7 @@ from kampong.heads.logistic import Logistic
 from kampong.solvers import classes_seen
 from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.reservoir import BUDGET
-from kampong.statistics.scatter import ClassScatter
+from kampong.statistics.scatter import WIDEST, ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
@@ -83,9 +83,9 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         are those of the rows. Not for several labels a row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
-        them; the answers are for the rows as they come. "auto" tries both where the ridge is chosen too, columns are
-        at most 1,024, and the large deviations among them are more than ten times the small ones; it divides where
-        that errs less on rows left out. True needs the d × d scatter: at most 8,192 columns.
+        them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
+        that errs less on held-out rows; `scale_reason_` says what was found. Both need the d × d scatter: above 8,192
+        columns "auto" takes the columns as they are, and True is refused.
 
     Attributes
     ----------
@@ -129,6 +129,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         The ridge in use; in units of the variances of the columns where they are scaled or half_life="auto" forgets.
     scale_ : array of shape (n_features,) or None
         The standard deviations by which the columns are divided; None where they are taken as they are.
+    scale_reason_ : str
+        Why the columns are divided or not: the selection loss of both.
     coef_, intercept_ : array
         Weights and offsets of the scores, where the head is linear.
     priors_ : array of shape (n_classes,)
@@ -216,6 +218,27 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         known, statistics = self._read(), self._statistics
         scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale
         return statistics.units() if scaled and isinstance(statistics, ClassScatter) else None
+
+    @property
+    def scale_reason_(self) -> str:
+        """Why the columns are divided by their standard deviations or not, in one sentence."""
+        known, statistics = self._read(), self._statistics
+        done = "divided by their standard deviations" if self.scale_ is not None else "taken as they are"
+        if not isinstance(self.scale, str):
+            return f"The columns are {done}: scale={bool(self.scale)} was given."
+        if known.choice is not None and len(known.choice.scales):
+            plain, scaled = known.choice.scales
+            return (
+                f"The columns are {done}: the selection loss on validation rows is {plain:.4f} as they are and "
+                f"{scaled:.4f} divided by their standard deviations."
+            )
+        if not isinstance(statistics, ClassScatter):
+            why = f"scaling needs the d × d scatter, which is kept up to {WIDEST} columns"
+        elif self.ridge != "auto":
+            why = "scale='auto' tries both only if ridge='auto'"
+        else:
+            why = "there are too few rows to compare both"
+        return f"The columns are {done}: {why}."
 
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 

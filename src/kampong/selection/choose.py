@@ -83,6 +83,9 @@ class Choice:
         The same for the heads that were compared at the value chosen; empty where the head was not chosen.
     scaled : bool
         Whether the values are in units of the variances of the columns, because that erred less.
+    scales : array of shape (2,) or (0,)
+        The least loss with the columns as they are and with each divided by its standard deviation; empty where only
+        one of the two was tried.
     """
 
     value: float
@@ -91,6 +94,7 @@ class Choice:
     n_rows: int
     heads: dict[str, float] = field(default_factory=dict)
     scaled: bool = False
+    scales: Float = field(default_factory=lambda: np.empty(0))
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
@@ -106,7 +110,10 @@ class Choice:
         heads.finish()
         scaled = contents.whole("scaled")
         contents.require(scaled in (0, 1), f"scaled is {scaled}")
-        choice = cls(contents.number("value"), values, losses, contents.whole("n_rows"), compared, bool(scaled))
+        scales = contents.array("scales", np.float64, (None,)) if "scales" in contents else np.empty(0)
+        contents.require(len(scales) in (0, 2), f"scales holds {len(scales)} losses")
+        value, n_rows = contents.number("value"), contents.whole("n_rows")
+        choice = cls(value, values, losses, n_rows, compared, bool(scaled), scales)
         contents.finish()
         return choice
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 TRAINERS, POINTS_BYTES = 2**18, 2**28
 """The most rows that train a head, and the most bytes of their coordinates."""
 
-MOST_SHAPES, ROWS_A_DIRECTION, ENOUGH = 32, 200, 1000
-"""Directions that a covariance a class may have; rows a direction, and rows in all, that logistic regression needs."""
+MOST_SHAPES, ENOUGH = 32, 1000
+"""Directions that a covariance a class may have; rows that support vector machines on all columns need."""
 
 COSTS, EPOCHS, LAST = np.array([0.5, 1.5, 4.5]), 3, 1
 """Nodes of the cost of support vector machines, passes over the rows for each, and those that show the judges too."""
@@ -157,7 +157,7 @@ class HeldTrial(HeadTrial):
         return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
 
     def _offers_logistic(self) -> bool:
-        return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
+        return True
 
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
@@ -270,24 +270,27 @@ class HeldTrial(HeadTrial):
         return Hinge.build(self._everybody()), np.concatenate(scores)
 
     def _logistic(self) -> tuple[Head, Float]:
-        """Train on rows that are not in the first part, choose the penalty there, then train on all.
+        """Train without each part, choose the penalty there, then train on all.
 
-        Where that would take long, and the directions were found without that part too, the first weights are used.
+        Where that would take long, only the first part is held out; and where the directions were found without it
+        too, the first weights are used.
         """
         if self._made is None:
             self._made = self._trained()
         return self._made
 
     def _trained(self) -> tuple[Head, Float]:
-        piece, counts = self.pieces[0], self.inside.counts
-        points, codes, own = self._trainers(0)
-        heavy = points.size * len(counts) > HEAVY
+        counts = self.inside.counts
+        heavy = self._trainers(0)[0].size * len(counts) > HEAVY
+        pieces = self.pieces[:1] if heavy else self.pieces
         penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
-        judged = self.judged.first(len(piece.points))
-        penalty, theta, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
-        del points
+        judged = self.judged.first(sum(len(piece.points) for piece in pieces))
+        folds = [(self._trainers(number), piece.points) for number, piece in enumerate(pieces)]
+        penalty, theta, scores = penalty_of(folds, counts, judged, penalties, most)
+        del folds
         self._known.clear()  # they may be large
-        scores[:, piece.counts <= 0] = EMPTY
+        unseen = np.concatenate([np.broadcast_to(piece.counts <= 0, piece.plain.shape) for piece in pieces])
+        scores[unseen] = EMPTY
         head = self._carried(theta, penalty) if heavy else None
         if head is not None:
             return head, scores

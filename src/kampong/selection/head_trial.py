@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.heads.head import Head, Inside
 
+    Trainers = tuple[Float, Integer, Float]
+
 WORTH_IT = 0.8
 """Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
 
 SLACK = 0.002
-"""A simpler head may be worse by so much."""
+"""A simpler candidate may have a selection loss that is larger by so much: a simpler head, columns as they are."""
 
 LARGEST = 1e9
 """No score is larger: classes without spread are infinitely far apart."""
@@ -72,26 +74,24 @@ def among_means(products: Float, gram: Float) -> Float:
 
 
 def penalty_of(
-    trainers: tuple[Float, Integer, Float],
+    folds: list[tuple[Trainers, Float]],
     counts: Float,
-    seen: Float,
     judged: Judged,
     penalties: Float,
     most: int,
     shape: Float | None = None,
 ) -> tuple[float, Float, Float]:
-    """Return the penalty of logistic regression that judges like best, weights near it, and the scores of the judges.
+    """Return the penalty of logistic regression of least loss on validation rows, weights near it, and their scores.
 
     Parameters
     ----------
-    trainers : tuple of arrays
-        Coordinates, classes and weights of the rows to train with.
+    folds : list of tuple
+        For each fold, coordinates, classes and weights of the rows to train with, and coordinates of the validation
+        rows, which are not among them.
     counts : array of shape (K,)
         Class weights of all rows.
-    seen : array of shape (n, p)
-        Coordinates of the judges.
     judged : Judged
-        Their classes and weights.
+        Classes and weights of the validation rows, fold after fold.
     penalties : array
         Nodes, strong to weak.
     most : int
@@ -104,22 +104,27 @@ def penalty_of(
     penalty : float
         Between the nodes where there are several.
     theta : array of shape (K, p + 1)
-        The weights of the best node.
+        The weights of the best node, without the last fold.
     scores : array of shape (n, K)
-        Its scores.
+        The scores of the validation rows, fold after fold, at the best node.
     """
-    theta, path, losses = None, [], []
-    for penalty in penalties:
-        theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
-        scores = seen @ theta[:, :-1].T + theta[:, -1]
-        scores[:, counts <= 0] = EMPTY
-        path.append((theta, scores))
-        losses.append(fit_weights(scores[None], judged, np.array([1.0]))[1])
+    paths, said = [], []
+    for trainers, seen in folds:
+        theta, path = None, []
+        for penalty in penalties:
+            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
+            path.append(theta)
+        paths.append(path)
+        said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])
+    scores = [np.concatenate(one) for one in zip(*said, strict=True)]
+    for one in scores:
+        one[:, counts <= 0] = EMPTY
+    losses = np.array([fit_weights(one[None], judged, np.array([1.0]))[1] for one in scores])
     best = int(np.argmin(losses))
     penalty = float(penalties[best])
     if len(penalties) > 1:
-        penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], np.array(losses)[::-1]))
-    return penalty, *path[best]
+        penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1]))
+    return penalty, paths[-1][best], scores[best]
 
 
 class HeadTrial:

@@ -16,7 +16,6 @@ the data. Heads are compared by the same smooth errors.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +37,7 @@ from kampong.selection.head_trial import EMPTY, HeadTrial, Parts, among_means, m
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.heads.head import Head, Inside
+    from kampong.selection.head_trial import Trainers
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.reservoir import SampledScatter
 
@@ -51,8 +51,9 @@ PULL = 1e-4
 """What a decade away from the usual ridge costs, times its square, and one row besides: where rows say nothing, or
 there are few, the usual ridge is taken."""
 
-ENOUGH = 1000
-"""Rows that a logistic head needs: a part of them judges, and the others train it."""
+FOLDS = 4
+"""Parts of the rows, of which each in turn is held out while a logistic head is trained on the others; where rows ×
+classes × columns are many, only the first is."""
 
 LEAST_LEFT = 1e-3
 """A row that leaves less of its class than this part cannot judge: hardly anything would be left to compare it with."""
@@ -198,11 +199,6 @@ class LeaveOneOut:
         """Tell whether so few rows are left that they judge nothing."""
         return bool(self.own[self.judges].sum() < FEWEST)
 
-    @cached_property
-    def curve(self) -> tuple[float, Float, Float]:
-        """What `ridge` returns, worked out once."""
-        return self.ridge()
-
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
@@ -217,11 +213,6 @@ class LeaveOneOut:
             run(work, [(place,) for place in range(len(DECADES))])
         best = least_point(DECADES, values + (PULL + 1.0 / judged.weights.sum()) * DECADES**2)
         return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
-
-    @property
-    def least(self) -> float:
-        """Return the least of the curve, infinite where too few rows could draw one."""
-        return math.inf if self.few else float(self.curve[2].min())
 
     def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
         """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
@@ -280,7 +271,7 @@ class Trial(HeadTrial):
         return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
 
     def _offers_logistic(self) -> bool:
-        return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
+        return True
 
     def _hidden_for(self, name: str) -> Float:
         mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
@@ -360,13 +351,13 @@ class Trial(HeadTrial):
             seen = tall_times(rows.plain, rows.vectors / root)
         else:
             seen = self.seen
-        judges = rows.judges[: max(1, len(rows.codes) // 4)]
-        others = np.ones(len(rows.codes), dtype=bool)
-        others[judges] = False
-        trained = np.flatnonzero(others)
-        price = len(trained) * len(counts) * seen.shape[1]
+        price = len(rows.codes) * len(counts) * seen.shape[1]
         if price > HEAVY and len(rows.values) > DIRECTIONS:
-            penalty = PENALTY if root is not None else float(PENALTIES[0])
+            judges = rows.judges[: max(1, len(rows.codes) // FOLDS)]
+            others = np.ones(len(rows.codes), dtype=bool)
+            others[judges] = False
+            trained = np.flatnonzero(others)
+            penalty = PENALTY
             pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
             passes = int(np.clip(round(PASSES / price), 2, 12))
             start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
@@ -376,16 +367,36 @@ class Trial(HeadTrial):
             scores[:, counts <= 0] = EMPTY
             final = by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
         else:
-            trained = trained[: 3 * SOME if rows.brief else 6144]
-            trainers = seen[trained], rows.codes[trained], rows.own[trained]
-            judged = rows.judged(judges)
-            penalty, theta, scores = penalty_of(trainers, counts, seen[judges], judged, PENALTIES, 60, shape)
+            folds, order = self._folds(seen, several=price <= HEAVY)
+            judged = rows.judged(rows.judges[order])
+            penalty, theta, found = penalty_of(folds, counts, judged, PENALTIES, 60, shape)
+            scores = np.empty_like(found)
+            scores[order] = found
             part = slice(4 * SOME if rows.brief else None)
             final = fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
         if root is not None:
             final = self._along(final, root)
         head = Logistic.of(final, counts, np.eye(final.shape[1] - 1), penalty)
         return replace(head, settled=root is not None), scores
+
+    def _folds(self, seen: Float, *, several: bool) -> tuple[list[tuple[Trainers, Float]], Integer]:
+        """Return rows to train with and validation rows, fold by fold, and the places of the latter among all.
+
+        Each class is spread over the folds in turn, so that none is missing from the rows that train.
+        """
+        rows = self.rows
+        fold = np.ones(len(rows.codes), dtype=np.int64)
+        if several:
+            fold[np.argsort(rows.codes, kind="stable")] = np.arange(len(fold)) % FOLDS
+        else:
+            fold[rows.judges[: max(1, len(fold) // FOLDS)]] = 0
+        folds, places = [], []
+        for one in range(FOLDS if several else 1):
+            held = np.flatnonzero(fold[rows.judges] == one)
+            trained = np.flatnonzero(fold != one)[: 3 * SOME if rows.brief else 6144]
+            folds.append(((seen[trained], rows.codes[trained], rows.own[trained]), seen[rows.judges[held]]))
+            places.append(held)
+        return folds, np.concatenate(places)
 
     def _along(self, theta: Float, root: Float) -> Float:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, which are kept.
