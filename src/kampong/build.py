@@ -19,10 +19,10 @@ from kampong.criteria import Criterion, Directions, FisherCriterion
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.predictor import Predictor
 from kampong.selection import leave_one_out
-from kampong.selection.choose import JUDGES, Choice, choose_parameter
+from kampong.selection.choose import JUDGES, Choice, choose, choose_parameter
+from kampong.selection.evidence import SLACK
 from kampong.selection.folds import columns_again, keeps_rows
-from kampong.selection.head_trial import SLACK
-from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.leave_one_out import AtRidge, LeaveOneOut
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
@@ -32,13 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._core.compute import Float, Rows
+    from kampong.selection.evidence import Evidence, Source
     from kampong.selection.folds import Kept
-    from kampong.selection.head_trial import HeadTrial
-    from kampong.selection.several_labels import LabelTrial
     from kampong.solvers.result import Krylov
     from kampong.statistics.means import ClassMeans
-
-    Trial = Callable[[Inside, Float], HeadTrial | LabelTrial]
 
 BEST = "best"
 WEIGHED = (BEST, "mixture")
@@ -106,7 +103,7 @@ class Recipe:
     space: str = "features"
     signs_by_means: bool = False
     priors: Float | None = None
-    trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
+    trial: Callable[[Inside, Float, float], Evidence | None] | None = None
     choice: Choice | None = None
     brief: bool = False
     scale: bool | None = False
@@ -190,7 +187,7 @@ def _make(
     chosen: Selected,
 ) -> Predictor:
     """Return the predictor of statistics in the units they are in."""
-    choice, space, trial = chosen
+    choice, space, source = chosen
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     if keep is not None and choice is not None and space is not None:
@@ -209,21 +206,20 @@ def _make(
     inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
-    tried = None
-    if trial is not None and choice is not None and not missing:
-        tried = trial(inside, found.components)
+    evidence = None
+    if source is not None and choice is not None and not missing:
+        evidence = source.evidence(inside, found.components)
     elif recipe.trial is not None and keep is None and not missing:
-        tried = recipe.trial(inside, found.components, criterion.value)
+        evidence = recipe.trial(inside, found.components, criterion.value)
         nothing = np.empty(0)
-        judges = 0 if tried is None else len(tried.judged.codes)
-        choice = recipe.choice or (None if tried is None else Choice(criterion.value, nothing, nothing, judges))
+        n_rows = 0 if evidence is None else evidence.n_rows
+        choice = recipe.choice or (None if evidence is None else Choice(criterion.value, nothing, nothing, n_rows))
     elif recipe.trial is not None and keep is not None:
         choice = keep.choice
-    if tried is not None and choice is not None:
+    if evidence is not None and choice is not None:
         with one_blas_thread():
-            winner = tried.best() if recipe.head in ("auto", BEST) else tried.named(recipe.head)
-        head, choice = winner.head, replace(choice, heads=winner.badness)
-        hidden = winner.hidden if len(winner.hidden) else hidden
+            head, hidden, losses = choose(evidence, recipe.head)
+        choice = replace(choice, heads=losses)
     elif keep is not None:
         head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
     if head is None:
@@ -256,13 +252,13 @@ class Selected(NamedTuple):
         The parameter; None where no row could judge.
     space : Krylov or None
         The space it was chosen in, where that is used again.
-    trial : callable or None
-        What makes heads to compare.
+    source : Source or None
+        What makes the evidence on heads.
     """
 
     choice: Choice | None
     space: Krylov | None
-    trial: Trial | None
+    source: Source | None
 
     @property
     def least(self) -> float:
@@ -288,10 +284,10 @@ def _choose(recipe: Recipe, statistics: ClassMeans) -> Selected:
         ridge, nodes, curve = left_out.ridge() if given is None else (given, nothing, nothing)
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
         positive = max(ridge, 1e-9 * left_out.usual)
-        return Selected(choice, None, lambda inside, components: left_out.trial(positive, components, inside))
+        return Selected(choice, None, AtRidge(left_out, positive))
     asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
-    found, space, trial = choose_parameter(*asked, brief=recipe.brief)
-    return Selected(found, space, trial if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
+    found, space, source = choose_parameter(*asked, brief=recipe.brief)
+    return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
 
 
 def _shift(priors: Float, statistics: ClassMeans) -> Float:
