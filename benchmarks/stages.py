@@ -24,7 +24,7 @@ from benchmarks.measure import present
 from kampong import FisherDiscriminant, build
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.heads.hinge import Machines
-from kampong.selection import choose, folds, head_trial, leave_one_out
+from kampong.selection import choose, evidence, folds, held_out, leave_one_out
 from kampong.solvers import resolvent
 
 if TYPE_CHECKING:
@@ -39,29 +39,29 @@ STAGES: Stages = {
     "eigh": ((leave_one_out.LeaveOneOut, "__init__"),),
     "ridge": ((leave_one_out.LeaveOneOut, "ridge"),),
     "directions": ((build, "_find"),),
-    "left out": ((leave_one_out.Trial, "__init__"), (leave_one_out.LeaveOneOut, "products")),
-    "weights": ((head_trial.HeadTrial, "_makers"),),
-    "quadratic": ((leave_one_out.Trial, "_shape_scores"),),
+    "left out": ((leave_one_out.LeaveOneOutEvidence, "__init__"), (leave_one_out.LeaveOneOut, "products")),
+    "weights": ((evidence.ClassEvidence, "offered"),),
+    "quadratic": ((leave_one_out.LeaveOneOutEvidence, "_quadratic"),),
     "log. tried": ((leave_one_out, "penalty_of"),),
     "log. refit": ((leave_one_out, "fit_logistic"),),
-    "batches": ((leave_one_out.Trial, "_logistic"),),
-    "calibrated": ((head_trial.HeadTrial, "_calibrated"),),
+    "batches": ((leave_one_out.LeaveOneOutEvidence, "_logistic"),),
+    "calibrated": ((evidence.ClassEvidence, "calibrated"),),
 }
 
 
 TEXT_STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
-    "held back": ((choose, "HeldBack"), (choose._Judge, "__init__")),
+    "held back": ((choose, "HeldBack"), (held_out.Judge, "__init__")),
     "variances": ((resolvent, "_scale"),),
     "products": ((resolvent, "_within"),),
     "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
     "ridge": ((choose, "_least"),),
     "directions": ((build, "_find"), (build, "_inside")),
-    "left out": ((choose._Judge, "piece"), (folds.HeldTrial, "__init__")),
+    "left out": ((held_out.Judge, "piece"), (folds.HeldOutEvidence, "__init__")),
     "hinge": ((Machines, "__init__"), (Machines, "ascend"), (folds, "columns_head")),
-    "h. judged": ((Machines, "scores"), (folds.HeldTrial, "_least")),
-    "weights": ((head_trial.HeadTrial, "_makers"),),
-    "calibrated": ((head_trial.HeadTrial, "_calibrated"),),
+    "h. judged": ((Machines, "scores"), (folds.HeldOutEvidence, "_least")),
+    "weights": ((evidence.ClassEvidence, "offered"),),
+    "calibrated": ((evidence.ClassEvidence, "calibrated"),),
 }
 
 

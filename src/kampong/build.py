@@ -19,9 +19,10 @@ from kampong.criteria import Criterion, Directions, FisherCriterion
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.predictor import Predictor
 from kampong.selection import leave_one_out
-from kampong.selection.choose import JUDGES, Choice, choose_parameter
+from kampong.selection.choose import JUDGES, SCALES, Choice, choose, choose_parameter
+from kampong.selection.evidence import SLACK
 from kampong.selection.folds import columns_again, keeps_rows
-from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.leave_one_out import AtRidge, LeaveOneOut
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
@@ -31,13 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._core.compute import Float, Rows
+    from kampong.selection.evidence import Evidence, Source
     from kampong.selection.folds import Kept
-    from kampong.selection.head_trial import HeadTrial
-    from kampong.selection.several_labels import LabelTrial
     from kampong.solvers.result import Krylov
     from kampong.statistics.means import ClassMeans
-
-    Trial = Callable[[Inside, Float], HeadTrial | LabelTrial]
 
 BEST = "best"
 WEIGHED = (BEST, "mixture")
@@ -49,10 +47,6 @@ TRAINED = ("quadratic", "logistic", "hinge")
 
 HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
 """Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
-
-UNLIKE, GAIN = 10.0, 0.003
-"""Where the large deviations of columns are more than so many times the small ones, the ridge is tried in units of them
-too, and they are taken where the curve is lower by so much."""
 
 
 class RowsInHand(NamedTuple):
@@ -109,7 +103,7 @@ class Recipe:
     space: str = "features"
     signs_by_means: bool = False
     priors: Float | None = None
-    trial: Callable[[Inside, Float, float], HeadTrial | None] | None = None
+    trial: Callable[[Inside, Float, float], Evidence | None] | None = None
     choice: Choice | None = None
     brief: bool = False
     scale: bool | None = False
@@ -157,19 +151,33 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
             f"{statistics.n_features}, or solver is {recipe.solver!r}. Divide columns yourself, or give scale='auto'."
         )
     if not isinstance(statistics, ClassScatter):
-        return _make(recipe, statistics, rows, keep, None)
-    left_out = _left_out(recipe, statistics) if keep is None and not scale else None
-    if not scale and (scale is False or recipe.value is not None or left_out is None):
-        return _make(recipe, statistics, rows, keep, left_out)
+        return _make(recipe, statistics, rows, keep, _open(recipe, statistics, keep))
+    if keep is not None:
+        if not scale:
+            return _make(recipe, statistics, rows, keep, _open(recipe, statistics, keep))
+        units = statistics.units()
+        view, kept = statistics.in_units(units), keep.in_units(units)
+        return _as_they_come(statistics, units, _make(recipe, view, rows, kept, _open(recipe, view, kept)))
+    plain = None if scale else _choose(recipe, statistics)
+    if plain is not None and (scale is False or recipe.value is not None or not math.isfinite(plain.least)):
+        return _make(recipe, statistics, rows, None, plain)
     units = statistics.units()
-    if not scale and not _differ(units):
-        return _make(recipe, statistics, rows, keep, left_out)
     view = statistics.in_units(units)
-    scaled = _left_out(recipe, view) if keep is None else None
-    if left_out is not None and scaled is not None and scaled.least >= left_out.least - GAIN:
-        return _make(recipe, statistics, rows, keep, left_out)
-    made = _make(recipe, view, rows, None if keep is None else keep.in_units(units), scaled)
-    choice = None if made.choice is None else replace(made.choice, scaled=True)
+    scaled = _choose(recipe, view)
+    losses = {} if plain is None else dict(zip(SCALES, (plain.least, scaled.least), strict=True))
+    if plain is not None and plain.least <= scaled.least + SLACK:
+        made = _make(recipe, statistics, rows, None, plain)
+        return replace(made, choice=None if made.choice is None else replace(made.choice, scales=losses))
+    return _as_they_come(statistics, units, _make(recipe, view, rows, None, scaled), losses)
+
+
+def _as_they_come(
+    statistics: ClassMeans, units: Float, made: Predictor, losses: dict[str, float] | None = None
+) -> Predictor:
+    """Return the predictor of rows divided by `units` as one of the rows as they come."""
+    choice = made.choice
+    if choice is not None:
+        choice = replace(choice, scaled=True, scales=choice.scales if losses is None else losses)
     return replace(made.in_units(1.0 / units), mean=statistics.mean, choice=choice)
 
 
@@ -178,10 +186,10 @@ def _make(
     statistics: ClassMeans,
     rows: RowsInHand | None,
     keep: Predictor | None,
-    left_out: LeaveOneOut | None,
+    chosen: Selected,
 ) -> Predictor:
     """Return the predictor of statistics in the units they are in."""
-    choice, space, trial = _choose(recipe, statistics, left_out) if keep is None else _chosen(recipe, statistics, keep)
+    choice, space, source = chosen
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     if keep is not None and choice is not None and space is not None:
@@ -200,21 +208,20 @@ def _make(
     inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
-    tried = None
-    if trial is not None and choice is not None and not missing:
-        tried = trial(inside, found.components)
+    evidence = None
+    if source is not None and choice is not None and not missing:
+        evidence = source.evidence(inside, found.components)
     elif recipe.trial is not None and keep is None and not missing:
-        tried = recipe.trial(inside, found.components, criterion.value)
+        evidence = recipe.trial(inside, found.components, criterion.value)
         nothing = np.empty(0)
-        judges = 0 if tried is None else len(tried.judged.codes)
-        choice = recipe.choice or (None if tried is None else Choice(criterion.value, nothing, nothing, judges))
+        n_rows = 0 if evidence is None else evidence.n_rows
+        choice = recipe.choice or (None if evidence is None else Choice(criterion.value, nothing, nothing, n_rows))
     elif recipe.trial is not None and keep is not None:
         choice = keep.choice
-    if tried is not None and choice is not None:
+    if evidence is not None and choice is not None:
         with one_blas_thread():
-            chosen = tried.best() if recipe.head in ("auto", BEST) else tried.named(recipe.head)
-        head, choice = chosen.head, replace(choice, heads=chosen.badness)
-        hidden = chosen.hidden if len(chosen.hidden) else hidden
+            head, hidden, losses = choose(evidence, recipe.head)
+        choice = replace(choice, heads=losses)
     elif keep is not None:
         head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
     if head is None:
@@ -238,28 +245,51 @@ def _make(
     )
 
 
-def _choose(
-    recipe: Recipe, statistics: ClassMeans, left_out: LeaveOneOut | None
-) -> tuple[Choice | None, Krylov | None, Trial | None]:
-    """Choose a parameter that is left open.
+class Selected(NamedTuple):
+    """What was chosen on validation rows.
 
-    Return the choice, the space it was chosen in where that is used again, and what makes heads to try.
+    Attributes
+    ----------
+    choice : Choice or None
+        The parameter; None where no row could judge.
+    space : Krylov or None
+        The space it was chosen in, where that is used again.
+    source : Source or None
+        What makes the evidence on heads.
     """
+
+    choice: Choice | None
+    space: Krylov | None
+    source: Source | None
+
+    @property
+    def least(self) -> float:
+        """The least selection loss of the parameter, infinite where it was not chosen."""
+        return math.inf if self.choice is None or not len(self.choice.losses) else float(self.choice.losses.min())
+
+
+def _open(recipe: Recipe, statistics: ClassMeans, keep: Predictor | None) -> Selected:
+    """Choose what is open, or return what was chosen before."""
+    return _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
+
+
+def _choose(recipe: Recipe, statistics: ClassMeans) -> Selected:
+    """Choose a parameter that is left open."""
     given = recipe.value
     if given is not None and recipe.head not in WEIGHED:
-        return None, None, None
-    tries = recipe.head in ("auto", BEST, *TRIED, *TRAINED)
+        return Selected(None, None, None)
+    left_out = _left_out(recipe, statistics)
     if left_out is not None and left_out.few:
-        return None, None, None
+        return Selected(None, None, None)
     if left_out is not None:
         nothing = np.empty(0)
-        ridge, nodes, curve = left_out.curve if given is None else (given, nothing, nothing)
+        ridge, nodes, curve = left_out.ridge() if given is None else (given, nothing, nothing)
         choice = Choice(ridge, nodes, curve, len(left_out.judges))
         positive = max(ridge, 1e-9 * left_out.usual)
-        return choice, None, lambda inside, components: left_out.trial(positive, components, inside)
+        return Selected(choice, None, AtRidge(left_out, positive))
     asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
-    found, space, trial = choose_parameter(*asked, brief=recipe.brief)
-    return found, space, trial if tries else None
+    found, space, source = choose_parameter(*asked, brief=recipe.brief)
+    return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
 
 
 def _shift(priors: Float, statistics: ClassMeans) -> Float:
@@ -275,12 +305,12 @@ def _shift(priors: Float, statistics: ClassMeans) -> Float:
     return shift
 
 
-def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> tuple[Choice | None, Krylov | None, None]:
+def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> Selected:
     """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
     if recipe.value is not None:
-        return keep.choice if recipe.head in WEIGHED else None, None, None
+        return Selected(keep.choice if recipe.head in WEIGHED else None, None, None)
     wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
-    return keep.choice, resolvent.build(statistics) if wide else None, None
+    return Selected(keep.choice, resolvent.build(statistics) if wide else None, None)
 
 
 def _kept_head(
@@ -331,16 +361,8 @@ def _back(then: Float, now: Float, inside: Inside, statistics: ClassMeans, ridge
     return np.asarray(cross @ root @ root.T)
 
 
-def _differ(units: Float) -> bool:
-    """Tell whether columns are in such different units that one ridge may not fit them all."""
-    low, high = np.quantile(units, (0.1, 0.9))
-    return bool(high > UNLIKE * low)
-
-
 def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
     """Return rows that are left out one by one, where something is chosen by them and the statistics allow it."""
-    if recipe.value is not None and recipe.head not in WEIGHED:
-        return None
     if recipe.head not in ("auto", BEST, *TRIED, *TRAINED):
         return None
     if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):

@@ -209,13 +209,13 @@ def many(monkeypatch):
 
 def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many, monkeypatch):
     X, y = many
-    made, calibrated = [], folds.HeldTrial._calibrated
+    made, calibrated = [], folds.HeldOutEvidence.calibrated
 
-    def watched(trial, one):
-        made.append(one[1])
-        return calibrated(trial, one)
+    def watched(evidence, candidate):
+        made.append(candidate.scores)
+        return calibrated(evidence, candidate)
 
-    monkeypatch.setattr(folds.HeldTrial, "_calibrated", watched)
+    monkeypatch.setattr(folds.HeldOutEvidence, "calibrated", watched)
     model = FisherDiscriminant(head="hinge").fit(X, y)
     judges = ClassRows(9000).update(X, y, np.ones(len(y))).sample(256)
     np.testing.assert_allclose(model.decision_function(judges.rows), made[-1], atol=1e-8)

@@ -12,7 +12,6 @@ from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.novelty import ScoresNovelty
 from kampong.files import savable
 from kampong.selection.choose import choose_parameter
-from kampong.selection.head_trial import HeadTrial
 from kampong.selection.landmarks import landmark_trial
 from kampong.statistics.kernel_scatter import KernelScatter
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from kampong.build import Recipe
     from kampong.criteria import Criterion
     from kampong.heads import Inside
+    from kampong.selection.evidence import Evidence
     from kampong.statistics import ClassMeans
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
@@ -208,7 +208,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
 
     _tries = True
 
-    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+    def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
         assert isinstance(self._statistics, KernelScatter)
         return landmark_trial(self._statistics, inside, components, value)
 
@@ -405,12 +405,11 @@ class KernelMarginSubspace(KernelSubspace):
     def _head_ridge(self) -> float:
         return landmark_ridge(self._statistics) * self._statistics.within_trace
 
-    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+    def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
         ridge = self._head_ridge()
         statistics = self._statistics.in_rows()
         trial = choose_parameter(MarginCriterion, statistics, self._wanted(), self.head, value, ridge)[2]
-        found = None if trial is None else trial(inside, components)
-        return found if isinstance(found, HeadTrial) else None  # a row has one label here
+        return None if trial is None else trial.evidence(inside, components)
 
     def _placed(self, X: Rows, y: Any, weights: Float) -> KernelScatter:
         if is_indicator(y):

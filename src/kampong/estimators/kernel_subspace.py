@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.heads import Inside
-    from kampong.selection.head_trial import HeadTrial
+    from kampong.selection.evidence import Evidence
     from kampong.statistics.kernel_scatter import Basis
 
 MOST_BY_DEFAULT = 2000
@@ -463,7 +463,7 @@ class KernelSubspace(DiscriminantSubspace):
             return recipe
         return replace(recipe, trial=self._trial, choice=self._width)
 
-    def _trial(self, inside: Inside, components: Float, value: float) -> HeadTrial | None:
+    def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
         """Return heads to try on rows that they have not seen, None where too few rows can judge."""
         raise NotImplementedError
 

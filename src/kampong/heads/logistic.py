@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.heads.head import Inside, Moved
 
-PENALTIES = 10.0 ** np.array([-2.0, -3.0, -4.0])
+PENALTIES = 10.0 ** np.array([-1.0, -2.5, -4.0])
 """Nodes of the L2 penalty, beside a mean over rows, in whitened coordinates."""
 
 USUAL = 1e-3

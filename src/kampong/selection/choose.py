@@ -13,32 +13,30 @@ nodes. `leave_one_out` does the same for Fisher's criterion without parts, where
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
-from kampong._core.compute import one_blas_thread, project
-from kampong.heads import HEADS, Inside, build_head
-from kampong.heads.calibration import TINY, Judged, badness, fit_calibration, fit_weights, least_point
-from kampong.heads.head import inverse_root
-from kampong.heads.linear import regression_map, regression_of
+from kampong._core.compute import one_blas_thread
+from kampong.heads import HEADS
+from kampong.heads.calibration import Judged, badness, fit_calibration, fit_weights, least_point
 from kampong.heads.mixture import PRIOR, START, Mixture
-from kampong.selection.folds import HeldTrial, Piece, keeps_rows, rows_kept, scores_of
-from kampong.selection.head_trial import EMPTY, Parts
-from kampong.selection.several_labels import LabelTrial
+from kampong.selection.evidence import own_heads
+from kampong.selection.folds import HeldOutEvidence, keeps_rows, rows_kept, scores_of
+from kampong.selection.held_out import Judge
+from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
 from kampong.statistics.held_out import HeldBack
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kampong._core.compute import Float, Integer
     from kampong.criteria import Criterion
     from kampong.files.contents import Contents
-    from kampong.heads import Head
+    from kampong.heads import Head, Inside
+    from kampong.selection.evidence import Evidence
+    from kampong.selection.folds import Kept
     from kampong.solvers.result import Krylov
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.means import ClassMeans
@@ -54,9 +52,6 @@ ON_CURVE = 2**18
 
 ENOUGH = 512
 """An eighth of the rows judges alone where it has so many."""
-
-EXACT = 64
-"""Up to this width the space of the choice is the whole space."""
 
 LABELLED = 0.99
 """Where a smaller part of the rows has a label, none is judged: the sample has no rows without labels."""
@@ -88,7 +83,8 @@ class Choice:
     scaled : bool
         Whether the values are in units of the variances of the columns, because that erred less.
     scales : dict of str to float
-        The losses "unscaled" and "scaled" of a kernel estimator; empty if they were not compared.
+        The least losses "unscaled" and "scaled", with each column divided by its standard deviation; empty if only one
+        of the two was tried.
     """
 
     value: float
@@ -135,7 +131,7 @@ def choose_parameter(
     head_ridge: float | None = None,
     *,
     brief: bool = False,
-) -> tuple[Choice | None, Krylov | None, Callable[[Inside, Float], HeldTrial | LabelTrial] | None]:
+) -> tuple[Choice | None, Krylov | None, HeldOut | None]:
     """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
     Parameters
@@ -162,8 +158,8 @@ def choose_parameter(
         None where no row could judge.
     space : Krylov or None
         The Krylov space for the directions; None where they are found without one.
-    trial : callable or None
-        Given what is known of the classes along the directions, and these, returns heads to try on the rows held back.
+    source : HeldOut or None
+        What makes the evidence on heads.
     """
     nodes = kind.grid(statistics) if value is None else np.array([value])
     if not len(nodes) or not keeps_rows(statistics):
@@ -173,7 +169,7 @@ def choose_parameter(
     name = head if head in HEADS and not HEADS[head].needs_sample and head != Mixture.name else "auto"
     held = [HeldBack(statistics, sample, part) for part in parts]
     # Of three rows, what is left without one may be of one class: it has no directions to judge.
-    judges = [_Judge(one, n_components, name, exact, head_ridge) for one in held if classes_seen(one) >= 2]
+    judges = [Judge(one, n_components, name, head_ridge) for one in held if classes_seen(one) >= 2]
     if not judges:
         return None, None, None
     codes = np.concatenate([judge.truth for judge in judges])
@@ -193,24 +189,71 @@ def choose_parameter(
     criterion = kind.of(choice.value)
     if statistics.multilabel and sample.weights.sum() < LABELLED * statistics.row_weight:
         return choice, space, None
+    return choice, space, HeldOut(judges, criterion, codes, weights, statistics, brief)
 
-    def trial(inside: Inside, components: Float) -> HeldTrial | LabelTrial:
-        judging = [judge for judge in judges if len(judge.points)]
-        pieces = [judge.piece(criterion) for judge in judging]
-        if not statistics.multilabel:
-            return HeldTrial(pieces, Judged(codes, weights), inside, components, statistics, brief=brief)
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows held out in parts, which make the evidence on heads along the directions of a criterion."""
+
+    judges: list[Judge]
+    criterion: Criterion
+    truth: np.ndarray
+    weights: Float
+    statistics: Kept
+    brief: bool
+
+    def evidence(self, inside: Inside, components: Float) -> Evidence:
+        """Return the evidence on heads along some directions, given what is known of the classes along them."""
+        judges, criterion = [judge for judge in self.judges if len(judge.points)], self.criterion
+        if not self.statistics.multilabel:
+            judged = Judged(self.truth, self.weights)
+            given = (judges, criterion, judged, inside, components, self.statistics)
+            return HeldOutEvidence(*given, brief=self.brief)
+        pieces = [judge.piece(criterion) for judge in judges]
         names = ("gaussian", "nearest_mean")
-        scores = {one: np.concatenate([judge.scores(criterion, one) for judge in judging]) for one in names}
-        return LabelTrial(pieces, scores, codes, weights, inside, components, statistics)
+        scores = {one: np.concatenate([judge.scores(criterion, one) for judge in judges]) for one in names}
+        return LabelEvidence(pieces, scores, self.truth, self.weights, inside, components, self.statistics)
 
-    return choice, space, trial
+
+class Chosen(NamedTuple):
+    """The head of least selection loss, the further directions that it looks at, and the losses of all candidates."""
+
+    head: Head
+    hidden: Float
+    losses: dict[str, float]
+
+
+def choose(evidence: Evidence, asked: str) -> Chosen:
+    """Return the head asked for, calibrated; of several, the simplest of those with about the least selection loss.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What candidates say of validation rows.
+    asked : str
+        The name of a head; "auto" for those of the library, "best" for those that users have registered too.
+
+    Returns
+    -------
+    Chosen
+        Only its head has been trained on all rows.
+    """
+    names = evidence.offered() if asked in ("auto", "best") else [asked]
+    if asked == "best":
+        names += [name for name in own_heads() if evidence.accepts(name)]
+    tried = [(candidate, *evidence.calibrated(candidate)) for candidate in map(evidence.candidate, names)]
+    enough = evidence.enough(min(loss for _, loss, _ in tried))
+    winner, calibrate = next((candidate, apply) for candidate, loss, apply in tried if loss <= enough)
+    head, hidden = winner.build()
+    return Chosen(calibrate(head), hidden, {candidate.name: loss for candidate, loss, _ in tried})
 
 
 def _least(
     kind: type[Criterion],
     statistics: ClassMeans,
     nodes: Float,
-    judges: list[_Judge],
+    judges: list[Judge],
     codes: np.ndarray,
     weights: Float,
     head: str,
@@ -235,7 +278,7 @@ def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
     return [rows[first::FOLDS] for first in range(min(FOLDS, len(rows)))]
 
 
-def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+def _mixed_loss(judges: list[Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a mixture of heads costs along the directions of a candidate."""
     judged, pieces = Judged(truth, weights), [judge for judge in judges if len(judge.points)]
     if len(pieces) == 1:
@@ -245,7 +288,7 @@ def _mixed_loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, w
     return badness(np.tensordot(mixed, scores, 1), judged)
 
 
-def _loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+def _loss(judges: list[Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a head costs along the directions of a candidate; with several labels a row, the log-loss of each."""
     scores = np.concatenate([judge.scores(candidate) for judge in judges])
     if truth.ndim == 2:
@@ -254,116 +297,3 @@ def _loss(judges: list[_Judge], candidate: Criterion, truth: np.ndarray, weights
     judged = Judged(truth, weights)
     finite = np.maximum(scores, -1e6)  # a class that was never seen
     return badness(finite, judged, *fit_calibration(finite, judged))
-
-
-class _Judge:
-    """Rows held back, and what candidates make of them inside the space of the others."""
-
-    def __init__(
-        self, trained: HeldBack, n_components: int | None, head: str, exact: bool, head_ridge: float | None
-    ) -> None:
-        self.trained, self.n_components, self.head, self.head_ridge = trained, n_components, head, head_ridge
-        self.counts, mean = trained.counts, trained.mean
-        whole = exact and trained.n_features <= EXACT
-        self.space = resolvent.whole(trained) if whole else resolvent.build(trained)
-        known = trained.truth @ (self.counts > 0) > 0
-        truth = trained.truth[known]
-        self.truth = truth if trained.multilabel else np.argmax(truth, axis=1)
-        self.weights = trained.sample.weights[trained.fold][known]
-        basis = self.space.basis
-        self.rows = trained.rows if known.all() else trained.rows[known]
-        self.points = project(self.rows, basis, mean).astype(np.float64)
-        self.means = np.where(self.counts[:, None] > 0, trained.means - mean, 0.0) @ basis.T
-        self.centre = (trained.row_mean - mean) @ basis.T
-
-    def scores(self, candidate: Criterion, head: str | None = None) -> Float:
-        """Return what a candidate scores for the rows held back."""
-        if not len(self.points):
-            return np.empty((0, len(self.counts)))
-        directions = self._found(candidate)
-        return self._head(candidate, directions, head or self.head).scores(self.points @ directions)
-
-    def parts(self, criterion: Criterion, most: int | None = None) -> tuple[Parts, Float]:
-        """Return products of the first rows with the class means along a criterion's directions, and class weights."""
-        priors = self.counts / self.counts.sum()
-        if criterion.is_ridge and self.n_components is None:
-            values, points, means = self._diagonal
-            metric = 1.0 / (values + criterion.value)
-            products, gram = points[:most] @ (means * metric).T, means * metric @ means.T
-            fitted = priors + regression_of(products, gram, priors)
-        else:
-            directions = self._white(criterion, self._found(criterion))[0]
-            points, centres = self.points[:most] @ directions, self.means @ directions
-            products, gram = points @ centres.T, centres @ centres.T
-            fitted = priors + points @ regression_map(centres, priors)
-        squares = np.broadcast_to(gram.diagonal(), products.shape)
-        return Parts(products, squares, fitted, gram), self.counts
-
-    def piece(self, criterion: Criterion) -> Piece:
-        """Return all that heads are tried with along the directions of a criterion."""
-        found = self._found(criterion)
-        white, lift = self._white(criterion, found)
-        centres = self.means @ found
-        plain = self.points @ found @ centres.T - 0.5 * np.einsum("kp,kp->k", centres, centres)
-        plain[:, self.counts <= 0] = EMPTY
-        return Piece(
-            *self.parts(criterion),
-            self.points @ white,
-            white,
-            self.space.basis,
-            self.trained.mean,
-            self.trained.fold,
-            lift,
-            plain,
-            self.rows,
-        )
-
-    def _found(self, criterion: Criterion) -> Float:
-        """Return the directions of a criterion, as columns."""
-        return self._directions(criterion, np.sqrt(self.counts / self.counts.sum())[:, None] * self.means)
-
-    def _white(self, criterion: Criterion, found: Float) -> tuple[Float, Float]:
-        """Return its directions in coordinates where the covariance is the identity, and what a ridge adds there."""
-        root = inverse_root(self._covariance(criterion, found))
-        white: Float = found @ root
-        return white, self._ridge(criterion) * white.T @ white
-
-    @cached_property
-    def _diagonal(self) -> tuple[Float, Float, Float]:
-        """Return S_w inside the space diagonalised, once for every ridge, with rows and class means there."""
-        values, vectors = linalg.eigh(self.space.within, check_finite=False)
-        lift = 1e-13 * float(np.trace(self.space.within)) + TINY
-        return np.maximum(values, 0.0) + lift, self.points @ vectors, self.means @ vectors
-
-    def _directions(self, candidate: Criterion, factor: Float) -> Float:
-        """Return the directions of a candidate, as columns."""
-        within = self.space.within.copy()
-        classes, size = classes_seen(self.trained), len(within)
-        wanted = self.n_components
-        if wanted is not None:
-            wanted = max(1, min(wanted, size, candidate.most_directions(classes, size)))
-        return candidate.solve_small(factor, within, wanted, max(1, min(size, classes - 1))).vectors
-
-    def _head(self, candidate: Criterion, directions: Float, name: str) -> Head:
-        """Return what predicts along some directions."""
-        trained = self.trained
-        inside = Inside(
-            means=self.means @ directions,
-            counts=self.counts,
-            covariance=self._covariance(candidate, directions),
-            variance=trained.within_trace / trained.n_features,
-            multilabel=bool(trained.multilabel),
-            row_mean=self.centre @ directions,
-            row_weight=trained.row_weight,
-        )
-        return build_head(name, inside)
-
-    def _covariance(self, candidate: Criterion, directions: Float) -> Float:
-        """Return the shared covariance along some directions, ridge included."""
-        # Where nothing varies in what is left, taking rows out leaves rounding: it must not decide.
-        lift = 1e-13 * self.trained.everything.within_trace + self._ridge(candidate) + TINY
-        covariance: Float = directions.T @ self.space.within @ directions + lift * directions.T @ directions
-        return covariance
-
-    def _ridge(self, candidate: Criterion) -> float:
-        return candidate.head_ridge if self.head_ridge is None else self.head_ridge

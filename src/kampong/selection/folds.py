@@ -20,11 +20,10 @@ from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
 from kampong.heads.hinge import USUAL as USUAL_COST
 from kampong.heads.hinge import Hinge, Machines, most_rows, optimum
 from kampong.heads.hinge import scores_of as margin_scores
-from kampong.heads.linear import NearestMean, noise_of
+from kampong.heads.linear import noise_of
 from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
-from kampong.heads.mixture import Mixture
 from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
-from kampong.selection.head_trial import EMPTY, HeadTrial, Parts, member_scores, penalty_of
+from kampong.selection.evidence import EMPTY, Built, Candidate, ClassEvidence, Parts, member_scores, penalty_of
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.remote_rows import PartRows
@@ -33,7 +32,9 @@ from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.heads.head import Head, Inside
+    from kampong.criteria import Criterion
+    from kampong.heads.head import Inside
+    from kampong.selection.held_out import Judge
     from kampong.statistics.means import ClassMeans
 
     Kept = ClassRows | ClassReservoir | KernelScatter
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 TRAINERS, POINTS_BYTES = 2**18, 2**28
 """The most rows that train a head, and the most bytes of their coordinates."""
 
-MOST_SHAPES, ROWS_A_DIRECTION, ENOUGH = 32, 200, 1000
-"""Directions that a covariance a class may have; rows a direction, and rows in all, that logistic regression needs."""
+MOST_SHAPES, ENOUGH = 32, 1000
+"""Directions that a covariance a class may have; rows that support vector machines on all columns need."""
 
 COSTS, EPOCHS, LAST = np.array([0.5, 1.5, 4.5]), 3, 1
 """Nodes of the cost of support vector machines, passes over the rows for each, and those that show the judges too."""
@@ -111,15 +112,17 @@ class Piece:
         return result
 
 
-class HeldTrial(HeadTrial):
-    """Heads along the directions of a criterion, compared on rows held back.
+class HeldOutEvidence(ClassEvidence):
+    """Heads along the directions of a criterion, compared on rows held out in parts.
 
     Parameters
     ----------
-    pieces : list of Piece
-        The parts of the rows that were held back.
+    judges : list of Judge
+        The parts of the rows that were held out, none of them empty.
+    criterion : Criterion
+        What the directions maximise.
     judged : Judged
-        Their classes and weights, in the same order.
+        The classes and weights of the rows, in the same order.
     inside : Inside
         What is known of the classes along the directions of all rows.
     components : array of shape (p, d)
@@ -127,12 +130,13 @@ class HeldTrial(HeadTrial):
     statistics : ClassRows, ClassReservoir or KernelScatter
         Where rows to train with come from.
     brief : bool
-        Whether what is chosen is for a while only: then no support vector machines are trained on all columns.
+        Whether the choice is provisional: then no support vector machines are trained on all columns.
     """
 
     def __init__(
         self,
-        pieces: list[Piece],
+        judges: list[Judge],
+        criterion: Criterion,
         judged: Judged,
         inside: Inside,
         components: Float,
@@ -140,14 +144,12 @@ class HeldTrial(HeadTrial):
         *,
         brief: bool = False,
     ) -> None:
-        scores, noise = scores_of([(piece.parts, piece.counts) for piece in pieces], judged)
-        super().__init__(scores, judged, noise, inside)
-        self.pieces, self.components, self.statistics, self.brief = pieces, components, statistics, brief
+        self.judges, self.criterion = judges, criterion
+        self.pieces = [judge.piece(criterion) for judge in judges]
+        scores, noise = scores_of([(piece.parts, piece.counts) for piece in self.pieces], judged)
+        super().__init__(scores, judged, noise, inside, components.shape[1])
+        self.components, self.statistics, self.brief = components, statistics, brief
         self._known: dict[int, tuple[Float, Integer, Float]] = {}
-        self._taught: Inside | None = None
-        self._made: tuple[Head, Float] | None = None
-        self._machines: tuple[Head, Float] | None = None
-        self.hidden = np.empty((0, components.shape[1]))
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
@@ -155,9 +157,6 @@ class HeldTrial(HeadTrial):
             return False  # text, of which covariances a class tell nothing more: arXiv's 10 groups
         p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
         return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
-
-    def _offers_logistic(self) -> bool:
-        return self._rows() >= max(ENOUGH, ROWS_A_DIRECTION * len(self.components))
 
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
@@ -181,11 +180,14 @@ class HeldTrial(HeadTrial):
     def _most(self) -> int:
         return int(min(TRAINERS, POINTS_BYTES // (8 * max(len(self.components), 1))))
 
-    def _make(self, name: str) -> tuple[Head, Float]:
-        if name == NearestMean.name:
-            variance = self.inside.variance if self.inside.variance > 0 else 1.0
-            return NearestMean.build(self.inside), np.concatenate([piece.plain for piece in self.pieces]) / variance
-        return super()._make(name)
+    def _nearest(self) -> Float:
+        variance = self.inside.variance if self.inside.variance > 0 else 1.0
+        scores: Float = np.concatenate([piece.plain for piece in self.pieces]) / variance
+        return scores
+
+    def _own_scores(self, name: str) -> Float:
+        scores: Float = np.concatenate([judge.scores(self.criterion, name) for judge in self.judges])
+        return np.maximum(scores, EMPTY)
 
     def _trainers(self, number: int) -> tuple[Float, Integer, Float]:
         """Return coordinates, classes and weights of rows that a piece has not held back."""
@@ -197,16 +199,17 @@ class HeldTrial(HeadTrial):
             self._known[number] = points[others], codes[others], own[others]
         return self._known[number]
 
+    @cached_property
     def _everybody(self) -> Inside:
-        """Return what is known of the classes with the rows that train a head in the end."""
-        if self._taught is None:
-            mean = self.statistics.mean
-            points, codes, own = rows_along(self.statistics, self.components, mean, self._most())
-            self._taught = replace(self.inside, points=points, codes=codes, own=own)
-        return self._taught
+        mean = self.statistics.mean
+        points, codes, own = rows_along(self.statistics, self.components, mean, self._most())
+        return replace(self.inside, points=points, codes=codes, own=own)
 
-    def _shape_scores(self) -> Float:
-        """Train a quadratic head; return its scores of the rows held back."""
+    def _taught(self) -> Inside:
+        return self._everybody
+
+    def _quadratic(self) -> Candidate:
+        """Return one covariance per class, trained without each part, and in the end on all rows."""
         scores, logs = [], []
         for number, piece in enumerate(self.pieces):
             points, codes, own = self._trainers(number)
@@ -218,21 +221,19 @@ class HeldTrial(HeadTrial):
             found[:, piece.counts <= 0] = EMPTY
             scores.append(found)
             logs.append(np.log(shrinkage))
-        whitener, shapes = class_shapes(self._everybody())
-        self.quadratic = Quadratic.of(shapes, float(np.exp(np.mean(logs))), self.inside.log_priors(), whitener)
-        return np.concatenate(scores)
 
-    def _hidden_for(self, name: str) -> Float:
-        own = name == Hinge.name or (name == Mixture.name and self.share > 0)
-        return self.hidden if own else self.hidden[:0]
+        def build() -> Built:
+            whitener, shapes = class_shapes(self._everybody)
+            shrinkage = float(np.exp(np.mean(logs)))
+            return Built(Quadratic.of(shapes, shrinkage, self.inside.log_priors(), whitener), self.nothing)
 
-    def _hinge(self) -> tuple[Head, Float]:
-        """Train support vector machines without each piece, choose their cost there, then train on all."""
-        if self._machines is None:
-            self._machines = self._on_columns() if self._sees_columns() else self._on_directions()
-        return self._machines
+        return Candidate(Quadratic.name, np.concatenate(scores), build)
 
-    def _on_columns(self) -> tuple[Head, Float]:
+    def _hinge(self) -> Candidate:
+        """Train support vector machines without each part, choose their cost there, and in the end train on all."""
+        return self._on_columns() if self._sees_columns() else self._on_directions()
+
+    def _on_columns(self) -> Candidate:
         counts, known = self.inside.counts, self.statistics
         X, places, codes, own = rows_to_train(known, most_rows(len(counts)))
         many = X.size * len(counts) > MANY
@@ -246,12 +247,17 @@ class HeldTrial(HeadTrial):
                 one.append(machines.ascend(float(cost), epochs, others).scores(piece.rows))
                 one[-1][:, piece.counts <= 0] = EMPTY
         cost, said = self._least([np.concatenate(one) for one in scores], costs)
-        if not many:
-            machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
-        elif len(self.pieces) > 1 or len(self.pieces[0].fold) > FEW_JUDGES * len(codes):
-            machines.ascend(cost, LAST)
-        head, self.hidden = columns_head(machines, known, len(self.components), cost)
-        return head, said
+        last = machines
+
+        def build() -> Built:
+            machines = last
+            if not many:
+                machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
+            elif len(self.pieces) > 1 or len(self.pieces[0].fold) > FEW_JUDGES * len(codes):
+                machines.ascend(cost, LAST)
+            return Built(*columns_head(machines, known, len(self.components), cost))
+
+        return Candidate(Hinge.name, said, build)
 
     def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
         """Return the cost that the judges like best, between the nodes, and the scores of the best node."""
@@ -259,7 +265,7 @@ class HeldTrial(HeadTrial):
         best = scores[int(np.argmin(losses))]
         return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
 
-    def _on_directions(self) -> tuple[Head, Float]:
+    def _on_directions(self) -> Candidate:
         """Train along the directions alone, with the usual cost."""
         scores, counts = [], self.inside.counts
         for number, piece in enumerate(self.pieces):
@@ -267,37 +273,40 @@ class HeldTrial(HeadTrial):
             weights, offsets = optimum(points, codes, own, len(counts), USUAL_COST)
             scores.append(margin_scores(piece.points @ weights.T + offsets))
             scores[-1][:, piece.counts <= 0] = EMPTY
-        return Hinge.build(self._everybody()), np.concatenate(scores)
+        return Candidate(Hinge.name, np.concatenate(scores), lambda: Built(Hinge.build(self._everybody), self.nothing))
 
-    def _logistic(self) -> tuple[Head, Float]:
-        """Train on rows that are not in the first part, choose the penalty there, then train on all.
+    def _logistic(self) -> Candidate:
+        """Train without each part, choose the penalty there, and in the end train on all.
 
-        Where that would take long, and the directions were found without that part too, the first weights are used.
+        Where that would take long, only the first part is held out; and where the directions were found without it
+        too, the first weights are used.
         """
-        if self._made is None:
-            self._made = self._trained()
-        return self._made
-
-    def _trained(self) -> tuple[Head, Float]:
-        piece, counts = self.pieces[0], self.inside.counts
-        points, codes, own = self._trainers(0)
-        heavy = points.size * len(counts) > HEAVY
+        counts = self.inside.counts
+        heavy = self._trainers(0)[0].size * len(counts) > HEAVY
+        pieces = self.pieces[:1] if heavy else self.pieces
         penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
-        judged = self.judged.first(len(piece.points))
-        penalty, theta, scores = penalty_of((points, codes, own), counts, piece.points, judged, penalties, most)
-        del points
+        judged = self.judged.first(sum(len(piece.points) for piece in pieces))
+        folds = [(self._trainers(number), piece.points) for number, piece in enumerate(pieces)]
+        penalty, theta, scores = penalty_of(folds, counts, judged, penalties, most)
+        del folds
         self._known.clear()  # they may be large
-        scores[:, piece.counts <= 0] = EMPTY
-        head = self._carried(theta, penalty) if heavy else None
-        if head is not None:
-            return head, scores
-        taught = self._everybody()
-        assert taught.points is not None
-        assert taught.codes is not None
-        assert taught.own is not None
-        whitener = taught.whitener()
-        theta = fit_logistic(taught.points @ whitener, taught.codes, taught.own, counts, penalty, None, most)
-        return Logistic.of(theta, counts, whitener, penalty), scores
+        unseen = np.concatenate([np.broadcast_to(piece.counts <= 0, piece.plain.shape) for piece in pieces])
+        scores[unseen] = EMPTY
+
+        def build() -> Built:
+            head = self._carried(theta, penalty) if heavy else None
+            if head is None:
+                taught = self._everybody
+                assert taught.points is not None
+                assert taught.codes is not None
+                assert taught.own is not None
+                whitener = taught.whitener()
+                points = taught.points @ whitener
+                final = fit_logistic(points, taught.codes, taught.own, counts, penalty, None, most)
+                head = Logistic.of(final, counts, whitener, penalty)
+            return Built(head, self.nothing)
+
+        return Candidate(Logistic.name, scores, build)
 
     def _carried(self, theta: Float, penalty: float) -> Logistic | None:
         """Return weights along the directions of the first part as a head along those of all rows, if they span one."""

@@ -13,8 +13,8 @@ from kampong.heads.calibration import badness, fit_weights, least_point
 from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import SCALES, Choice
-from kampong.selection.head_trial import EMPTY
-from kampong.selection.leave_one_out import FEWEST, LEAST_LEFT, LeaveOneOut, Trial
+from kampong.selection.evidence import EMPTY
+from kampong.selection.leave_one_out import FEWEST, LEAST_LEFT, LeaveOneOut, LeaveOneOutEvidence
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -57,6 +57,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
 
     def __init__(self, statistics: KernelScatter, sample: Sample, ridge: float) -> None:
         self.brief, self.counts, self.total = False, statistics.counts, statistics.total
+        self.statistics, self.sample = statistics, sample
         self.mean = statistics.mean
         white = _whitener(statistics.within_scatter(), ridge)
         self.values, self.usual = np.zeros(statistics.n_features), 1.0
@@ -77,7 +78,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         return badness(np.tensordot(weights, scores, 1), judged)
 
 
-class LandmarkTrial(Trial):
+class LandmarkTrial(LeaveOneOutEvidence):
     """Heads along kernel directions; they look at no others.
 
     Heads that are trained on rows must be asked for: kernel directions have bent already what such a head could bend,
@@ -87,8 +88,8 @@ class LandmarkTrial(Trial):
     def _offers_shapes(self) -> bool:
         return False
 
-    def _offers_logistic(self) -> bool:
-        return False
+    def _linear_name(self) -> str:
+        return ""
 
     def _more(self) -> Float:
         """Return no directions: those of a kernel's feature space are many."""

@@ -16,7 +16,6 @@ the data. Heads are compared by the same smooth errors.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,20 +24,34 @@ import numpy as np
 from scipy import linalg
 
 from kampong._core.compute import one_blas_thread, run, tall_times
+from kampong.criteria import FisherCriterion
 from kampong.heads.calibration import TINY, Judged, badness, fit_weights, least_point
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
 from kampong.heads.linear import noise_of
 from kampong.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
 from kampong.heads.logistic_training import by_batches
-from kampong.heads.mixture import MEMBERS, PRIOR, START, Mixture
+from kampong.heads.mixture import PRIOR, START
 from kampong.heads.quadratic import ClassShapes, Quadratic
-from kampong.selection.head_trial import EMPTY, HeadTrial, Parts, among_means, member_scores, penalty_of
+from kampong.selection.evidence import (
+    EMPTY,
+    Built,
+    Candidate,
+    ClassEvidence,
+    Parts,
+    among_means,
+    member_scores,
+    penalty_of,
+)
+from kampong.selection.held_out import Judge
+from kampong.statistics.held_out import HeldBack
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
-    from kampong.heads.head import Head, Inside
+    from kampong.heads.head import Inside
+    from kampong.selection.evidence import Trainers
     from kampong.statistics.all_rows import Sample
+    from kampong.statistics.kernel_scatter import KernelScatter
     from kampong.statistics.reservoir import SampledScatter
 
 WIDEST = 1024
@@ -51,8 +64,9 @@ PULL = 1e-4
 """What a decade away from the usual ridge costs, times its square, and one row besides: where rows say nothing, or
 there are few, the usual ridge is taken."""
 
-ENOUGH = 1000
-"""Rows that a logistic head needs: a part of them judges, and the others train it."""
+FOLDS = 4
+"""Parts of the rows, of which each in turn is held out while a logistic head is trained on the others; where rows ×
+classes × columns are many, only the first is."""
 
 LEAST_LEFT = 1e-3
 """A row that leaves less of its class than this part cannot judge: hardly anything would be left to compare it with."""
@@ -90,9 +104,11 @@ class LeaveOneOut:
         Whether the choice is for a while only, in the middle of a stream: then fewer rows judge and train.
     """
 
+    statistics: SampledScatter | KernelScatter
+
     def __init__(self, statistics: SampledScatter, *, brief: bool = False) -> None:
-        self.brief = brief
-        sample = statistics.sample(most_rows(statistics.n_features))
+        self.brief, self.statistics = brief, statistics
+        self.sample = sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
         values, self.vectors = linalg.eigh(
@@ -121,6 +137,12 @@ class LeaveOneOut:
         self.codes, self.weights, self.own = sample.members.codes, sample.weights, sample.own
         self.gone = np.minimum(self.own, 1.0)
         self.left = self.counts[self.codes] - self.gone
+
+    def spread(self) -> Integer:
+        """Return a fold for each row of the sample: each class is dealt out in turn, so that no fold lacks one."""
+        fold = np.empty(len(self.codes), dtype=np.int64)
+        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % FOLDS
+        return fold
 
     def judged(self, rows: Integer) -> Judged:
         """Return classes and weights of some rows."""
@@ -198,11 +220,6 @@ class LeaveOneOut:
         """Tell whether so few rows are left that they judge nothing."""
         return bool(self.own[self.judges].sum() < FEWEST)
 
-    @cached_property
-    def curve(self) -> tuple[float, Float, Float]:
-        """What `ridge` returns, worked out once."""
-        return self.ridge()
-
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
@@ -217,15 +234,6 @@ class LeaveOneOut:
             run(work, [(place,) for place in range(len(DECADES))])
         best = least_point(DECADES, values + (PULL + 1.0 / judged.weights.sum()) * DECADES**2)
         return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
-
-    @property
-    def least(self) -> float:
-        """Return the least of the curve, infinite where too few rows could draw one."""
-        return math.inf if self.few else float(self.curve[2].min())
-
-    def trial(self, ridge: float, components: Float, inside: Inside) -> HeadTrial:
-        """Return heads to try along Fisher's directions at a ridge, with what is known of the classes along them."""
-        return Trial(self, ridge, components, inside)
 
 
 class _Gone(NamedTuple):
@@ -244,20 +252,27 @@ def most_rows(n_features: int) -> int:
     return 2**14 if n_features <= DIRECTIONS else 2**13
 
 
-class Trial(HeadTrial):
-    """Heads along some directions, trained on the sample and compared on rows that none of them has seen."""
+class AtRidge(NamedTuple):
+    """Rows that are left out one by one, and the ridge of the directions along which they judge heads."""
+
+    rows: LeaveOneOut
+    ridge: float
+
+    def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
+        """Return the evidence on heads along Fisher's directions at this ridge."""
+        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside)
+
+
+class LeaveOneOutEvidence(ClassEvidence):
+    """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
     def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
             scores, noise = rows.members(rows.parts(ridge), rows.judges)
-            super().__init__(scores, rows.judged(rows.judges), noise, inside)
+            super().__init__(scores, rows.judged(rows.judges), noise, inside, components.shape[1])
             self.more = self._more()
-        self.further: Float | None = None
-        if self.more.shape[1]:
-            self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T)
-        else:
-            self.hidden = np.empty((0, components.shape[1]))
+        self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
 
     @cached_property
     def wide(self) -> Float:
@@ -278,15 +293,6 @@ class Trial(HeadTrial):
         if len(self.rows.values) > DIRECTIONS:
             return self.wide
         return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
-
-    def _offers_logistic(self) -> bool:
-        return bool(self.rows.own.sum() >= max(10 * len(self.rows.counts), ENOUGH))
-
-    def _hidden_for(self, name: str) -> Float:
-        mixed = name == Mixture.name and len(self.weights) > MEMBERS and self.weights[MEMBERS] > 0
-        if name == Logistic.name and self.further is not None:
-            return self.further
-        return self.hidden if mixed or name in (Quadratic.name, Logistic.name, Hinge.name) else self.hidden[:0]
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
@@ -316,38 +322,59 @@ class Trial(HeadTrial):
         lift: Float = self.ridge * stacked @ stacked.T
         return lift
 
-    def _shape_scores(self) -> Float:
-        """Train the quadratic head; return its scores of the judges, each left out."""
+    def _quadratic(self) -> Candidate:
+        """Return one covariance per class, from all rows; each validation row is taken out again."""
         rows, judges = self.rows, self.rows.judges
         shapes = ClassShapes(self.wide, rows.codes, rows.own, len(rows.counts), self._lift())
         few, gone = judges[:FEW], rows.gone
         shrinkage = shapes.shrinkage(self.wide[few], rows.judged(few), gone[few], rows.log_priors)
-        self.quadratic = Quadratic.of(shapes, shrinkage, self.inside.log_priors(), np.eye(self.wide.shape[1]))
-        left = shapes.left_out(self.wide[judges], self.judged, gone[judges], np.array([shrinkage]), rows.log_priors)[
-            :, :, 0
-        ]
+        nodes = np.array([shrinkage])
+        left = shapes.left_out(self.wide[judges], self.judged, gone[judges], nodes, rows.log_priors)[:, :, 0]
         left[:, rows.counts <= 0] = EMPTY
-        return np.ascontiguousarray(left)
 
-    def _hinge(self) -> tuple[Head, Float]:
-        """Train support vector machines on rows that do not judge, then on all."""
+        def build() -> Built:
+            head = Quadratic.of(shapes, shrinkage, self.inside.log_priors(), np.eye(self.wide.shape[1]))
+            return Built(head, self.hidden)
+
+        return Candidate(Quadratic.name, np.ascontiguousarray(left), build)
+
+    def _hinge(self) -> Candidate:
+        """Train support vector machines on rows that are not validation rows, and in the end on all."""
         rows, K = self.rows, len(self.rows.counts)
-        judges = rows.judges[: max(1, len(rows.codes) // 4)]
+        judges = rows.judges[: max(1, len(rows.codes) // FOLDS)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
         weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
         scores = margin_scores(self.seen[judges] @ weights.T + offsets)
         scores[:, rows.counts <= 0] = EMPTY
-        found = optimum(self.seen, rows.codes, rows.own, K, USUAL)
-        return Hinge.of(*found, rows.counts, np.eye(self.seen.shape[1]), USUAL), scores
+
+        def build() -> Built:
+            found = optimum(self.seen, rows.codes, rows.own, K, USUAL)
+            return Built(Hinge.of(*found, rows.counts, np.eye(self.seen.shape[1]), USUAL), self.hidden)
+
+        return Candidate(Hinge.name, scores, build)
+
+    def _own_scores(self, name: str) -> Float:
+        rows = self.rows
+        fold = rows.spread()[rows.judges]
+        scores: Float = np.full((len(fold), len(rows.counts)), EMPTY)
+        for one in range(FOLDS):
+            held = np.flatnonzero(fold == one)
+            judge = Judge(HeldBack(rows.statistics, rows.sample, rows.judges[held]), len(self.components), name)
+            scores[held[judge.known]] = judge.scores(FisherCriterion(self.ridge))
+        return np.maximum(scores, EMPTY)
+
+    def _taught(self) -> Inside:
+        points = tall_times(self.rows.plain, self.components.T)
+        return replace(self.inside, points=points, codes=self.rows.codes, own=self.rows.own)
 
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
         d = len(self.rows.values)
         return d > DIRECTIONS and len(self.rows.codes) * len(self.rows.counts) * d <= COLUMNS
 
-    def _logistic(self) -> tuple[Head, Float]:
-        """Train on rows that do not judge, choose the penalty on those that do, then train on all."""
+    def _logistic(self) -> Candidate:
+        """Train without each fold, choose the penalty there, and in the end train on all rows."""
         rows, counts = self.rows, self.rows.counts
         shape: Float | None = None
         root: Float | None = None
@@ -360,13 +387,13 @@ class Trial(HeadTrial):
             seen = tall_times(rows.plain, rows.vectors / root)
         else:
             seen = self.seen
-        judges = rows.judges[: max(1, len(rows.codes) // 4)]
-        others = np.ones(len(rows.codes), dtype=bool)
-        others[judges] = False
-        trained = np.flatnonzero(others)
-        price = len(trained) * len(counts) * seen.shape[1]
+        price = len(rows.codes) * len(counts) * seen.shape[1]
         if price > HEAVY and len(rows.values) > DIRECTIONS:
-            penalty = PENALTY if root is not None else float(PENALTIES[0])
+            judges = rows.judges[: max(1, len(rows.codes) // FOLDS)]
+            others = np.ones(len(rows.codes), dtype=bool)
+            others[judges] = False
+            trained = np.flatnonzero(others)
+            penalty = PENALTY
             pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
             passes = int(np.clip(round(PASSES / price), 2, 12))
             start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
@@ -374,21 +401,46 @@ class Trial(HeadTrial):
             theta = by_batches(seen[some], rows.codes[some], rows.own[some], pull, start, passes)
             scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
             scores[:, counts <= 0] = EMPTY
-            final = by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
-        else:
-            trained = trained[: 3 * SOME if rows.brief else 6144]
-            trainers = seen[trained], rows.codes[trained], rows.own[trained]
-            judged = rows.judged(judges)
-            penalty, theta, scores = penalty_of(trainers, counts, seen[judges], judged, PENALTIES, 60, shape)
-            part = slice(4 * SOME if rows.brief else None)
-            final = fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
-        if root is not None:
-            final = self._along(final, root)
-        head = Logistic.of(final, counts, np.eye(final.shape[1] - 1), penalty)
-        return replace(head, settled=root is not None), scores
 
-    def _along(self, theta: Float, root: Float) -> Float:
-        """Return weights of all columns as weights of Fisher's directions and of few further ones, which are kept.
+            def train() -> Float:
+                return by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
+
+        else:
+            folds, order = self._folds(seen, several=price <= HEAVY)
+            judged = rows.judged(rows.judges[order])
+            penalty, theta, found = penalty_of(folds, counts, judged, PENALTIES, 60, shape)
+            scores = np.empty_like(found)
+            scores[order] = found
+            part = slice(4 * SOME if rows.brief else None)
+
+            def train() -> Float:
+                return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
+
+        def build() -> Built:
+            final, hidden = train(), self.hidden
+            if root is not None:
+                final, hidden = self._along(final, root)
+            head = Logistic.of(final, counts, np.eye(final.shape[1] - 1), penalty)
+            return Built(replace(head, settled=root is not None), hidden)
+
+        return Candidate(Logistic.name, scores, build)
+
+    def _folds(self, seen: Float, *, several: bool) -> tuple[list[tuple[Trainers, Float]], Integer]:
+        """Return rows to train with and validation rows, fold by fold, and the places of the latter among all."""
+        rows = self.rows
+        fold = rows.spread() if several else np.ones(len(rows.codes), dtype=np.int64)
+        if not several:
+            fold[rows.judges[: max(1, len(fold) // FOLDS)]] = 0
+        folds, places = [], []
+        for one in range(FOLDS if several else 1):
+            held = np.flatnonzero(fold[rows.judges] == one)
+            trained = np.flatnonzero(fold != one)[: 3 * SOME if rows.brief else 6144]
+            folds.append(((seen[trained], rows.codes[trained], rows.own[trained]), seen[rows.judges[held]]))
+            places.append(held)
+        return folds, np.concatenate(places)
+
+    def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
+        """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.
 
         What Fisher's directions do not tell of the weights has at most the rank of the classes.
         """
@@ -397,5 +449,5 @@ class Trial(HeadTrial):
         known = weights @ np.linalg.pinv(fisher).T
         left, sizes, right = linalg.svd(weights - known @ fisher.T, full_matrices=False, check_finite=False)
         kept = sizes > 1e-9 * np.linalg.norm(weights)
-        self.further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
-        return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]])
+        further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
+        return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]]), further

@@ -14,13 +14,15 @@ from scipy import optimize, special
 
 from kampong._core.compute import project
 from kampong.heads.head import build_head
-from kampong.heads.linear import Gaussian, LinearHead, NearestMean
+from kampong.heads.linear import Gaussian, LinearHead
 from kampong.heads.logistic import USUAL, Logistic
-from kampong.selection.head_trial import Chosen
+from kampong.selection.evidence import Built, Candidate, Evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float
-    from kampong.heads.head import Inside
+    from kampong.heads.head import Head, Inside
     from kampong.selection.folds import Kept, Piece
     from kampong.statistics.all_rows import Sample
 
@@ -37,7 +39,7 @@ FAR = 30.0
 """No log-odds count for more while a calibration is fitted: a label that every row has is infinitely likely."""
 
 
-class LabelTrial:
+class LabelEvidence(Evidence):
     """Gaussian classes, the nearest mean and logistic regression, a label against the rows that do not have it.
 
     Parameters
@@ -72,40 +74,49 @@ class LabelTrial:
         self.inside, self.components, self.statistics = inside, components, statistics
         self.sample = statistics.sample(TRAINERS)
 
-    def best(self) -> Chosen:
-        """Return the simplest head among those of least loss."""
-        names = [Gaussian.name]
+    @property
+    def n_rows(self) -> int:
+        """How many validation rows there are."""
+        return len(self.weights)
+
+    def offered(self) -> list[str]:
+        """Return Gaussian classes, and logistic regression where rows are neither few nor too many."""
         rows, p = self.sample.rows.shape[0], len(self.components)
-        if rows >= ENOUGH * p and rows * p * self.truth.shape[1] <= LARGEST:
-            names.append(Logistic.name)
-        tried = {name: self._tried(name) for name in names}
-        least = min(loss for _, loss in tried.values())
-        name = next(name for name, (_, loss) in tried.items() if loss <= SLACK * least)
-        return self._chosen(tried[name][0], {one: loss for one, (_, loss) in tried.items()})
+        trained = rows >= ENOUGH * p and rows * p * self.truth.shape[1] <= LARGEST
+        return [Gaussian.name, Logistic.name] if trained else [Gaussian.name]
 
-    def named(self, name: str) -> Chosen:
-        """Return one head, calibrated; one that needs a single label a row says so."""
-        if name not in (Gaussian.name, NearestMean.name, Logistic.name):
-            build_head(name, self.inside)
-        head, loss = self._tried(name)
-        return self._chosen(head, {name: loss})
+    def accepts(self, name: str) -> bool:
+        """Tell that heads of users are not compared: calibrated log-odds need a linear head."""
+        return False
 
-    def _chosen(self, head: LinearHead, losses: dict[str, float]) -> Chosen:
-        return Chosen(head, np.empty((0, self.components.shape[1])), losses)
-
-    def _tried(self, name: str) -> tuple[LinearHead, float]:
-        """Return a head with log-odds that mean something, and its loss."""
+    def candidate(self, name: str) -> Candidate:
+        """Return the candidate of this name; a head that needs a single label per row says so."""
         if name == Logistic.name:
-            head, scores = self._logistic()
-        else:
-            built = build_head(name, self.inside)
-            assert isinstance(built, LinearHead)
-            head, scores = built, self.scores[name]
-        sharpness, offset, loss = fit_odds(scores, self.truth, self.weights)
-        return replace(head, weights=sharpness * head.weights, offsets=sharpness * head.offsets + offset), loss
+            return self._logistic()
+        nothing: Float = np.empty((0, self.components.shape[1]))
+        if name not in self.scores:
+            build_head(name, self.inside)  # which says what it needs
+            raise ValueError(
+                f"head={name!r} needs one label per row. Use head='gaussian', 'nearest_mean' or 'logistic'."
+            )
+        return Candidate(name, self.scores[name], lambda: Built(build_head(name, self.inside), nothing))
 
-    def _logistic(self) -> tuple[LinearHead, Float]:
-        """Train on the rows that each part leaves, then on all."""
+    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
+        """Return the log-loss of a label, and what gives a head log-odds that have it."""
+        sharpness, offset, loss = fit_odds(candidate.scores, self.truth, self.weights)
+
+        def apply(head: Head) -> Head:
+            assert isinstance(head, LinearHead)
+            return replace(head, weights=sharpness * head.weights, offsets=sharpness * head.offsets + offset)
+
+        return loss, apply
+
+    def enough(self, least: float) -> float:
+        """Return a little more than the least loss."""
+        return SLACK * least
+
+    def _logistic(self) -> Candidate:
+        """Train on the rows that each part leaves, and in the end on all."""
         sample = self.sample
         labels, own = labels_of(sample, self.truth.shape[1]), sample.own
         scores = []
@@ -115,11 +126,15 @@ class LabelTrial:
             points = project(sample.rows, piece.directions, piece.mean).astype(np.float64)
             theta = fit_labels(points[others], labels[others], own[others], USUAL)
             scores.append(piece.points @ theta[:, :-1].T + theta[:, -1])
-        whitener = self.inside.whitener()
-        points = project(sample.rows, self.components, self.statistics.mean).astype(np.float64) @ whitener
-        theta = fit_labels(points, labels, own, USUAL)
-        head = Logistic(True, theta[:, :-1] @ whitener.T, theta[:, -1], USUAL, settled=True)
-        return head, np.concatenate(scores)
+
+        def build() -> Built:
+            whitener = self.inside.whitener()
+            points = project(sample.rows, self.components, self.statistics.mean).astype(np.float64) @ whitener
+            theta = fit_labels(points, labels, own, USUAL)
+            head = Logistic(True, theta[:, :-1] @ whitener.T, theta[:, -1], USUAL, settled=True)
+            return Built(head, np.empty((0, self.components.shape[1])))
+
+        return Candidate(Logistic.name, np.concatenate(scores), build)
 
 
 def labels_of(sample: Sample, n_labels: int) -> Float:

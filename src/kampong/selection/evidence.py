@@ -1,0 +1,340 @@
+"""Evidence: what candidates say of validation rows, which they have not learnt, and how the winner is built.
+
+`leave_one_out`, `folds`, `several_labels` and `landmarks` make evidence; `choose.choose` reads it. A head that is not
+chosen is never trained on all rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from scipy import linalg
+
+from kampong.heads.calibration import Judged, badness, fit_calibration, fit_weights, least_point, log_softplus
+from kampong.heads.head import HEADS, build_head
+from kampong.heads.hinge import Hinge
+from kampong.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
+from kampong.heads.logistic import Logistic, fit_logistic
+from kampong.heads.mixture import MEMBERS, PRIOR, START, TRAINED, Mixture
+from kampong.heads.quadratic import Quadratic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kampong._core.compute import Float, Integer
+    from kampong.heads.head import Head, Inside
+
+    Trainers = tuple[Float, Integer, Float]
+
+WORTH_IT = 0.8
+"""Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
+
+SLACK = 0.002
+"""A simpler candidate may have a selection loss that is larger by so much: a simpler head, columns as they are."""
+
+LARGEST = 1e9
+"""No score is larger: classes without spread are infinitely far apart."""
+
+EMPTY = -50.0
+"""The score of a class without rows while weights are fitted."""
+
+
+class Built(NamedTuple):
+    """A head, and the further directions that it looks at, (q, d)."""
+
+    head: Head
+    hidden: Float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A head that could be chosen: what it says of validation rows, and how it is trained in the end.
+
+    Attributes
+    ----------
+    name : str
+        The name of the head.
+    scores : array of shape (n, K)
+        Its scores of the first n validation rows, which it has not learnt.
+    build : callable
+        Returns the head that has learnt all rows. Only that of the winner is called.
+    """
+
+    name: str
+    scores: Float
+    build: Callable[[], Built]
+
+
+class Evidence(ABC):
+    """What candidates say of validation rows, which they have not learnt: all that `choose` reads."""
+
+    @abstractmethod
+    def offered(self) -> list[str]:
+        """Return the names of the heads to compare, simplest first."""
+
+    @abstractmethod
+    def candidate(self, name: str) -> Candidate:
+        """Return the candidate of this name."""
+
+    @abstractmethod
+    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
+        """Return the selection loss of a candidate, and what calibrates its head."""
+
+    @abstractmethod
+    def enough(self, least: float) -> float:
+        """Return the largest selection loss with which a simpler candidate is taken, given the least one."""
+
+    def accepts(self, name: str) -> bool:
+        """Tell whether a head that a user has registered can be a candidate."""
+        return True
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many validation rows there are."""
+
+
+class Source(Protocol):
+    """What makes evidence once the directions of all rows are known."""
+
+    def evidence(self, inside: Inside, components: Float) -> Evidence:
+        """Return the evidence on heads along some directions, given what is known of the classes along them."""
+
+
+def own_heads() -> list[str]:
+    """Return the names of the heads that users have registered."""
+    return [name for name, kind in HEADS.items() if kind.__module__.partition(".")[0] != __name__.partition(".")[0]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What rows of the sample score at one ridge: as they are, and each without itself."""
+
+    products: Float
+    squares: Float
+    regression: Float
+    gram: Float
+
+
+def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
+    """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
+    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.gram), axis=1))
+    gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
+    cosine = cosine_scores(parts.products, parts.squares, lengths)
+    scores = np.stack(
+        [gaussian, cosine, log_softplus(parts.regression / noise), np.broadcast_to(log_priors, gaussian.shape)]
+    )
+    scores[:, :, ~seen] = EMPTY
+    return scores
+
+
+def among_means(products: Float, gram: Float) -> Float:
+    """Return orthonormal coordinates of rows in the span of the class means, from their products with them."""
+    values, vectors = linalg.eigh(gram, check_finite=False)
+    kept = values > 1e-9 * values[-1]
+    return np.asarray(products @ (vectors[:, kept] / np.sqrt(values[kept])))
+
+
+def penalty_of(
+    folds: list[tuple[Trainers, Float]],
+    counts: Float,
+    judged: Judged,
+    penalties: Float,
+    most: int,
+    shape: Float | None = None,
+) -> tuple[float, Float, Float]:
+    """Return the penalty of logistic regression of least loss on validation rows, weights near it, and their scores.
+
+    Parameters
+    ----------
+    folds : list of tuple
+        For each fold, coordinates, classes and weights of the rows to train with, and coordinates of the validation
+        rows, which are not among them.
+    counts : array of shape (K,)
+        Class weights of all rows.
+    judged : Judged
+        Classes and weights of the validation rows, fold after fold.
+    penalties : array
+        Nodes, strong to weak.
+    most : int
+        The most steps for each.
+    shape : array of shape (p,), optional
+        What the penalty is multiplied by along each coordinate.
+
+    Returns
+    -------
+    penalty : float
+        Between the nodes where there are several.
+    theta : array of shape (K, p + 1)
+        The weights of the best node, without the last fold.
+    scores : array of shape (n, K)
+        The scores of the validation rows, fold after fold, at the best node.
+    """
+    paths, said = [], []
+    for trainers, seen in folds:
+        theta, path = None, []
+        for penalty in penalties:
+            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
+            path.append(theta)
+        paths.append(path)
+        said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])
+    scores = [np.concatenate(one) for one in zip(*said, strict=True)]
+    for one in scores:
+        one[:, counts <= 0] = EMPTY
+    losses = np.array([fit_weights(one[None], judged, np.array([1.0]))[1] for one in scores])
+    best = int(np.argmin(losses))
+    penalty = float(penalties[best])
+    if len(penalties) > 1:
+        penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1]))
+    return penalty, paths[-1][best], scores[best]
+
+
+class ClassEvidence(Evidence):
+    """Evidence where a row has one label: heads that follow from class means and covariance, and trained ones.
+
+    Parameters
+    ----------
+    scores : array of shape (4, n, K)
+        Gaussian, cosine, regression and prior scores of the validation rows.
+    judged : Judged
+        Their classes and weights.
+    noise : float
+        The noise of the regression.
+    inside : Inside
+        What is known of the classes, for the head that is built in the end.
+    n_features : int
+        The number of columns.
+    """
+
+    def __init__(self, scores: Float, judged: Judged, noise: float, inside: Inside, n_features: int) -> None:
+        self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
+        self.nothing: Float = np.empty((0, n_features))
+        self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR)
+        self._candidates: dict[str, Candidate] = {}
+
+    @property
+    def n_rows(self) -> int:
+        """How many validation rows there are."""
+        return len(self.judged.codes)
+
+    def offered(self) -> list[str]:
+        """Return the best single head, a trained linear one that no mixture holds, and the mixture."""
+        single = {name: self._log_loss(name) for name in (Gaussian.name, Cosine.name, Regression.name)}
+        first, loss = min(single, key=lambda name: single[name]), self.loss
+        if self._offers_shapes():
+            every = np.concatenate([self.scores, self.candidate(Quadratic.name).scores[None]])
+            loss = fit_weights(every, self.judged, np.append(START, 0.0), signed=PRIOR)[1]
+            first = Quadratic.name if self._log_loss(Quadratic.name) < single[first] else first
+        trained = self._linear_name()
+        alone = trained and not self._mixes_linear() and loss > WORTH_IT * self.loss
+        return [first, trained, Mixture.name] if alone else [first, Mixture.name]
+
+    def candidate(self, name: str) -> Candidate:
+        """Return the candidate of this name, worked out once."""
+        if name not in self._candidates:
+            self._candidates[name] = self._candidate(name)
+        return self._candidates[name]
+
+    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
+        """Return the smooth errors of a candidate at its best calibration, and what gives its head that."""
+        scores = candidate.scores
+        n, weight = len(scores), float(self.judged.weights.sum())
+        judged = self.judged.first(n)
+        sharpness, tail = fit_calibration(scores, judged)
+        loss = badness(scores, judged, sharpness, tail, weight)
+        if n < len(self.judged.codes):
+            # judged by some of the rows: what these are harder than the others for the mixture, they are for any head
+            mixed = np.tensordot(self.weights, self.scores, 1)
+            loss += badness(mixed, self.judged) - badness(mixed[:n], judged, rows_in_all=weight)
+        return loss, lambda head: replace(head, sharpness=sharpness, tail=tail)
+
+    def enough(self, least: float) -> float:
+        """Return the least selection loss and a little."""
+        return least + SLACK
+
+    def _log_loss(self, name: str) -> float:
+        return fit_weights(self.candidate(name).scores[None], self.judged, START[:1])[1]
+
+    def _candidate(self, name: str) -> Candidate:
+        trained = {Logistic.name: self._logistic, Hinge.name: self._hinge, Quadratic.name: self._quadratic}
+        if name in trained:
+            return trained[name]()
+        if name == Mixture.name:
+            return self._mixture()
+        if name == NearestMean.name:
+            return Candidate(name, self._nearest(), lambda: Built(NearestMean.build(self.inside), self.nothing))
+        plain = {Gaussian.name: 0, Cosine.name: 1, Regression.name: 2}
+        if name in plain:
+            return Candidate(name, self.scores[plain[name]], lambda: Built(self._plain(name), self.nothing))
+        with np.errstate(divide="ignore"):  # a class may lack rows in a fold
+            scores = self._own_scores(name)
+        return Candidate(name, scores, lambda: Built(build_head(name, self._taught()), self.nothing))
+
+    def _plain(self, name: str) -> Head:
+        if name == Regression.name:
+            return Regression(False, *Regression.white(self.inside), self.noise)
+        return HEADS[name].build(self.inside)
+
+    def _nearest(self) -> Float:
+        """Return the scores of the nearest class mean."""
+        unit = self.inside.variance if self.inside.variance > 0 else 1.0
+        scores: Float = (self.scores[0] - self.scores[PRIOR]) / unit
+        return scores
+
+    def _mixture(self) -> Candidate:
+        """Weigh the heads together: the quadratic one and the trained linear one too, where they may be members."""
+        members: dict[int, Candidate] = {}
+        if self._offers_shapes():
+            members[MEMBERS] = self.candidate(Quadratic.name)
+        if self._mixes_linear():
+            members[TRAINED] = self.candidate(self._linear_name())
+        every = np.concatenate([self.scores, *(member.scores[None] for member in members.values())])
+        start = np.append(START, np.zeros(len(members)))
+        found, _ = fit_weights(every, self.judged, start, signed=PRIOR)
+        weights = np.zeros(TRAINED + 1)
+        weights[[*range(MEMBERS), *members]] = found
+
+        def build() -> Built:
+            built = {place: member.build() for place, member in members.items() if weights[place]}
+            quadratic, trained = (built[place].head if place in built else None for place in (MEMBERS, TRAINED))
+            assert quadratic is None or isinstance(quadratic, Quadratic)
+            assert trained is None or isinstance(trained, Logistic | Hinge)
+            head = Mixture(False, *Mixture.white(self.inside), self.noise, weights, quadratic, trained)
+            return Built(head, next((one.hidden for one in built.values()), self.nothing))
+
+        return Candidate(Mixture.name, np.tensordot(found, every, 1), build)
+
+    def _linear_name(self) -> str:
+        """Return the linear head that is trained: "" for none."""
+        return Logistic.name
+
+    def _mixes_linear(self) -> bool:
+        """Tell whether that head may be a member of the mixture."""
+        return False
+
+    @abstractmethod
+    def _offers_shapes(self) -> bool:
+        """Tell whether classes have rows enough for a covariance of their own."""
+
+    @abstractmethod
+    def _quadratic(self) -> Candidate:
+        """Return one covariance per class."""
+
+    @abstractmethod
+    def _logistic(self) -> Candidate:
+        """Return logistic regression; it may have scored the first of the validation rows only."""
+
+    @abstractmethod
+    def _hinge(self) -> Candidate:
+        """Return support vector machines; they may have scored the first of the validation rows only."""
+
+    @abstractmethod
+    def _own_scores(self, name: str) -> Float:
+        """Return the scores of a user's head, built without the validation rows that it scores."""
+
+    @abstractmethod
+    def _taught(self) -> Inside:
+        """Return what is known of the classes with the rows that train a head in the end."""

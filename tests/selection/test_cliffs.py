@@ -1,0 +1,129 @@
+"""Columns of another scale, wild cells and noise must not cost the default model its accuracy."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from kampong import FisherDiscriminant, load
+
+ROWS, COLUMNS = 2000, 40
+
+
+def waves(seed, rows=ROWS, columns=COLUMNS):
+    """Return rows of Breiman's waveform, noise columns beside: convex combinations of two of three triangles."""
+    rng = np.random.default_rng(seed)
+    places = np.arange(1, 22)
+    shapes = np.array([np.maximum(6 - np.abs(places - centre), 0) for centre in (11, 15, 7)])
+    y = rng.integers(0, 3, rows)
+    share = rng.random((rows, 1))
+    pairs = np.array([(0, 1), (0, 2), (1, 2)])[y]
+    X = rng.normal(size=(rows, columns))
+    X[:, :21] += share * shapes[pairs[:, 0]] + (1 - share) * shapes[pairs[:, 1]]
+    return X, y
+
+
+def identifier(X, rng):
+    return np.column_stack([X, rng.permutation(len(X)) * 1000.0])
+
+
+def timestamp(X, rng):
+    return np.column_stack([X, 1.7e9 + np.sort(rng.uniform(0, 3e7, len(X)))])
+
+
+def money(X, rng):
+    return np.column_stack([X, rng.lognormal(10, 2, (len(X), 4))])
+
+
+def mistyped(X, rng):
+    X = X.copy()
+    X[rng.choice(len(X), 3, replace=False), rng.choice(21, 3, replace=False)] = 1e9
+    return X
+
+
+def constant(X, rng):
+    return np.column_stack([X, np.full(len(X), 7e5), np.zeros(len(X))])
+
+
+def duplicated(X, rng):
+    return np.column_stack([X, X[:, 5], X[:, 6]])
+
+
+def collinear(X, rng):
+    return np.column_stack([X, X[:, :21].sum(axis=1), 1e4 * (X[:, 3] - X[:, 9])])
+
+
+HARMS = (identifier, timestamp, money, mistyped, constant, duplicated, collinear)
+
+
+def halves(X, y):
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+def accuracy(X, y, **options):
+    train, classes, test, truth = halves(X, y)
+    return FisherDiscriminant(**options).fit(train, classes).score(test, truth)
+
+
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_one_harm_costs_less_than_two_points(harm, form):
+    X, y = waves(0)
+    harmed = harm(X, np.random.default_rng(1))
+    clean = accuracy(X, y)
+    assert clean > 0.8
+    assert accuracy(harmed if form == "dense" else sparse.csr_array(harmed), y) >= clean - 0.02
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_noise_columns_cost_less_than_two_points_of_the_better_scale(seed):
+    X, y = waves(seed, rows=1000, columns=21)
+    wide = np.column_stack([X, 0.2 * np.random.default_rng(9).normal(size=(len(X), 980))])
+    best = max(accuracy(wide, y, scale=scale) for scale in (False, True))
+    assert accuracy(wide, y) >= best - 0.02
+
+
+def test_a_large_column_above_the_width_of_leave_one_out():
+    signal, y = waves(2, rows=700, columns=21)
+    rng = np.random.default_rng(1)
+    X = np.tile(signal, 50) + 6.0 * rng.normal(size=(len(y), 1050))
+    clean, (train, classes, test, truth) = accuracy(X, y), halves(identifier(X, rng), y)
+    model = FisherDiscriminant().fit(train, classes)
+    assert model.scale_ is not None
+    assert model.score(test, truth) >= clean - 0.02
+    assert FisherDiscriminant(scale=False).fit(train, classes).score(test, truth) < clean - 0.1
+
+
+def test_the_reason_names_both_losses():
+    X, y = waves(0, rows=400)
+    harmed = identifier(X, np.random.default_rng(1))
+    model = FisherDiscriminant().fit(harmed, y)
+    plain, scaled = model.choice_.scales.values()
+    assert scaled < plain
+    assert model.scale_reason_ == (
+        f"The columns are divided by their standard deviations: the selection loss on validation rows is {plain:.4f} "
+        f"as they are and {scaled:.4f} divided by their standard deviations."
+    )
+    for scale in (False, True):
+        losses = FisherDiscriminant(scale=scale).fit(harmed, y).choice_.losses
+        assert losses.min() == pytest.approx(scaled if scale else plain, rel=1e-9)
+
+
+def test_the_reason_says_why_only_one_was_tried():
+    X, y = waves(0, rows=60)
+    texts = {
+        "scale=True was given": FisherDiscriminant(scale=True).fit(X, y),
+        "scale=False was given": FisherDiscriminant(scale=False).fit(X, y),
+        "only if ridge='auto'": FisherDiscriminant(ridge=0.1).fit(X, y),
+        "too few rows to compare": FisherDiscriminant().fit(X[:6], [0, 0, 0, 1, 1, 1]),
+        "up to 8192 columns": FisherDiscriminant().fit(sparse.csr_array(np.pad(X, ((0, 0), (0, 8200)))), y),
+    }
+    for text, model in texts.items():
+        assert text in model.scale_reason_
+        assert ("divided by" in model.scale_reason_) == (model.scale_ is not None)
+
+
+def test_the_losses_of_both_scales_are_saved(tmp_path):
+    X, y = waves(0, rows=300)
+    model = FisherDiscriminant().fit(X, y)
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").scale_reason_ == model.scale_reason_
