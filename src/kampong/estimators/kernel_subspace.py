@@ -20,8 +20,9 @@ from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, mak
 from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.sparse_gate import admit
-from kampong.data.validation import check_choice, check_finite, check_number, check_weights, check_whole
-from kampong.estimators.subspace import DiscriminantSubspace, check_priors
+from kampong.data.validation import check_choice, check_finite, check_number, check_seed, check_switches, check_weights
+from kampong.estimators.parameters import check_priors
+from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.estimators.unlearning import LANDMARKS
 from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis
@@ -190,7 +191,8 @@ class KernelSubspace(DiscriminantSubspace):
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
         check_priors(name, self.priors)
-        check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
+        check_seed(name, self.random_state)
+        check_switches(name, self)
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
@@ -203,6 +205,7 @@ class KernelSubspace(DiscriminantSubspace):
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters; the statistics wait for rows to place landmarks with."""
         self._check_parameters()
+        self._drawn = None
         self._wanted()
         self._value(None)
         earlier, in_hand = getattr(self, "_statistics", None), y is not None
@@ -225,6 +228,7 @@ class KernelSubspace(DiscriminantSubspace):
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
+        statistics.owner = name
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
         watcher = FitWatcher(self, X, y, _hand_over, name="rows", n_rounds=n_parts)
@@ -266,7 +270,9 @@ class KernelSubspace(DiscriminantSubspace):
         """Return empty statistics on landmarks placed with these rows."""
         seen = np.flatnonzero(weights)
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
-        return self._empty_on(self._place(*first))
+        found = self._empty_on(self._place(*first))
+        found.owner = type(self).__name__
+        return found
 
     def _on_new_landmarks(self, most: int) -> Self | None:
         """Return a model of the same rows on landmarks placed anew with the kept sample, at most so many.
@@ -300,12 +306,16 @@ class KernelSubspace(DiscriminantSubspace):
         if not tries and not self._wants_sample():
             return KernelScatter(basis)
         budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
-        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=int(self.random_state)))
+        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=self._seed()))
 
     def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis | FourierBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
         name, given = type(self).__name__, self.landmarks
         if not _is_plain(given):
+            if given is None or (not hasattr(given, "shape") and np.ndim(given) != 2):
+                raise ValueError(
+                    f"{name}: landmarks must be 'auto', 'fourier', a whole number ≥ 1 or rows, got {given!r:.100}."
+                )
             landmarks: Rows = check_array(
                 admit(given, "landmarks"),
                 accept_sparse="csr",
@@ -338,7 +348,7 @@ class KernelSubspace(DiscriminantSubspace):
         self._check_memory(m, X.shape[1])
         kernel = self._kernel(X, weights, None if self._is_fourier() else y)
         if self._is_fourier():
-            seed = self.random_state if self._features_seed is None else self._features_seed
+            seed = self._seed() if self._features_seed is None else self._features_seed
             try:
                 return FourierBasis(replace(kernel, varying=None), X.shape[1], m, seed)
             except ValueError as error:
@@ -367,7 +377,7 @@ class KernelSubspace(DiscriminantSubspace):
             if self.kernel == "rbf" and y is not None and not is_indicator(y):
                 usual = self._of_width("mean", X, weights)
                 _, codes, _ = check_labels(LabelIndex(), y, X.shape[0])
-                seed = int(self.random_state)
+                seed = self._seed()
                 chosen = choose_width(
                     lambda width: self._of_width(width, X, weights), usual.gamma, X, codes, weights, seed
                 )
@@ -396,14 +406,14 @@ class KernelSubspace(DiscriminantSubspace):
                 "kernel. Use placement='rows'."
             )
         if self.placement == "rows" or not movable:
-            return X[draw_rows(codes, weights, m, self.random_state)]
+            return X[draw_rows(codes, weights, m, self._seed())]
         assert isinstance(X, np.ndarray)
         shares = weights * self._difficulty(kernel, X, codes, weights, m)
-        return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self.random_state, shares))
+        return move_to_centres(X, codes, shares, draw_rows(codes, weights, m, self._seed(), shares))
 
     def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, m: int) -> Float:
         """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
-        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state)
+        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self._seed())
         statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
         trace = statistics.within_trace
         if classes_seen(statistics) < 2 or trace <= 0:

@@ -142,6 +142,7 @@ class Unlearning:
 
     def _take_out(self, name: str, act: Callable[[], Any], rows: int, weight: float) -> Receipt:
         before, classes = self._digest(), set(self._statistics.classes.tolist())
+        self._statistics.owner = type(self).__name__
         try:
             act()
         except ValueError as error:
