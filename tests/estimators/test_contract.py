@@ -127,6 +127,16 @@ def test_log_probabilities_are_the_logarithms_of_probabilities(name):
     np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("name", ["FisherDiscriminant ridge", "MarginRecursion"])
+def test_log_probabilities_of_float32_rows_are_those_of_the_rounded_probabilities(name):
+    model, rows = model_of(name).fit(X, Y), X.astype(np.float32)
+    logs, chances = model.predict_log_proba(rows), model.predict_proba(rows)
+    assert (chances == 1.0).any()
+    np.testing.assert_allclose(logs[chances > 0.5], np.log(chances[chances > 0.5]), rtol=1e-6, atol=1e-7)
+    assert (logs[chances == 1.0] == 0.0).all()
+    assert np.isfinite(logs).all()
+
+
 def test_log_probabilities_stay_finite_where_probabilities_underflow():
     model = kampong.FisherDiscriminant(ridge=0).fit(X, Y)
     far = X[:1] + 200.0 * (X[-1:] - X[:1])

@@ -156,6 +156,14 @@ def in_dtype_of(rows: Rows, answers: Float) -> Float:
         return answers.astype(rows.dtype, copy=False)
 
 
+def logs_in_dtype_of(rows: Rows, logs: Float) -> Float:
+    """Return log-probabilities in the dtype of the rows; in float32 they agree with the rounded probabilities."""
+    if rows.dtype == np.float64:
+        return logs
+    rounded = in_dtype_of(rows, np.exp(logs))
+    return np.where(rounded > 0.5, np.log(np.maximum(rounded, rounded.dtype.type(0.5))), in_dtype_of(rows, logs))
+
+
 def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
     """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
     rows = admit(X)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
-from kampong.data.validation import in_dtype_of
+from kampong.data.validation import in_dtype_of, logs_in_dtype_of
 from kampong.predictor import reason_of
 from kampong.solvers import solve, worth_of
 from kampong.statistics.reservoir import ClassReservoir
@@ -212,7 +212,7 @@ class Reading:
             weight. float32 for float32 rows.
         """
         rows = self._rows(X)
-        return in_dtype_of(rows, self._read().log_probabilities(rows))
+        return logs_in_dtype_of(rows, self._read().log_probabilities(rows))
 
     @property
     def coef_(self) -> Float:

@@ -129,7 +129,7 @@ class DiscriminantSubspace(
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
+            The rows: arrays, data frames, sparse matrices, or tensors on the processor (DLPack or `__array__`).
         y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
             Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
             labels.

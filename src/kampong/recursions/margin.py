@@ -13,7 +13,14 @@ from kampong._core.all_or_nothing import whole
 from kampong._core.compute import project
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.validation import check_choice, check_number, in_dtype_of, validate_batch, validate_rows
+from kampong.data.validation import (
+    check_choice,
+    check_number,
+    in_dtype_of,
+    logs_in_dtype_of,
+    validate_batch,
+    validate_rows,
+)
 from kampong.files import savable
 from kampong.recursions.recursion import EPSILONS, Recursion, check_steps, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
@@ -337,7 +344,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         array of shape (n_samples, n_classes)
             The logarithms of `predict_proba`; −∞ for a class not seen.
         """
-        return in_dtype_of(*self._logs(X))
+        return logs_in_dtype_of(*self._logs(X))
 
     def _logs(self, X: Any) -> tuple[Rows, Float]:
         """Return checked rows and the logarithms of the probabilities of their classes, in float64."""
