@@ -17,7 +17,7 @@ from kampong._core.compute import project
 from kampong.criteria import CRITERIA, Criterion
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import refuse_overflow
-from kampong.heads import Head, LinearHead
+from kampong.heads import Head, LinearHead, Mixture
 from kampong.heads.calibration import calibrated
 from kampong.selection.choose import Choice
 from kampong.solvers import SOLVERS
@@ -114,12 +114,25 @@ class Predictor:
         )
         return refuse_overflow("probabilities", chances)
 
+    def log_probabilities(self, X: Rows) -> Float:
+        """Return the logarithms of `probabilities`, finite where these underflow."""
+        seen = self.seen_points(X)
+        logs: Float = (
+            self.head.log_probabilities(seen) if self.shift is None else special.log_softmax(self._logs(seen), axis=1)
+        )
+        return refuse_overflow("probabilities", logs)
+
     def linear(self) -> tuple[Float, Float] | None:
-        """Return weights, (K, d), and offsets, (K,), of the scores of a row; None where they are not linear."""
-        if not isinstance(self.head, LinearHead) or (self.shift is not None and self.head.tail):
+        """Return weights, (K, d), and offsets, (K,), whose largest value predicts; see `Head.hyperplanes`.
+
+        None if the head has none, or if shares that were given move scores that are not the head's planes.
+        """
+        found = self.head.hyperplanes()
+        flat = isinstance(self.head, LinearHead | Mixture) and self.head.sharpness and not self.head.tail
+        if found is None or not (self.shift is None or flat):
             return None
-        weights = self.head.weights @ np.concatenate([self.components, self.hidden])
-        offsets = self.head.offsets - weights @ self.mean
+        weights = found[0] @ np.concatenate([self.components, self.hidden])[: found[0].shape[1]]
+        offsets = found[1] - weights @ self.mean
         return weights, offsets if self.shift is None else offsets + self.shift / self.head.sharpness
 
     def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:

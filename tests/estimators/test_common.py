@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kampong import (
+    CriterionSubspace,
     FisherDiscriminant,
     InterClassScatter,
     MarginSubspace,
@@ -20,6 +21,8 @@ ESTIMATORS = [
     InterClassScatter(solver="scatter", head="gaussian"),
     MarginSubspace(epsilon=0.25, head="nearest_mean"),
     FisherDiscriminant(ridge=0.0),
+    CriterionSubspace(),
+    CriterionSubspace(criterion="margin", parameter=0.25),
 ]
 
 
@@ -30,7 +33,8 @@ RELATIVE = (
 
 
 def expected(estimator):
-    chooses = isinstance(estimator, FisherDiscriminant) and estimator.ridge == "auto"
+    given = estimator.get_params()
+    chooses = "auto" in (given.get("ridge"), given.get("parameter"))
     kinds = ("dense", "sparse") if chooses else ()
     return {f"check_sample_weight_equivalence_on_{kind}_data": RELATIVE for kind in kinds}
 

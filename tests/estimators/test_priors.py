@@ -138,7 +138,7 @@ def test_an_exported_model_has_them_too():
     np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-12)
     bent = FisherDiscriminant(head="gaussian", priors="uniform").fit(X, y)
     if bent.freeze().head.tail:
-        with pytest.raises(AttributeError, match="calibrated probabilities are moved, which is not linear"):
+        with pytest.raises(AttributeError, match="moves probabilities that are not linear"):
             _ = bent.coef_
     np.testing.assert_allclose(bent.to_sklearn().predict_proba(X), bent.predict_proba(X), atol=1e-12)
 

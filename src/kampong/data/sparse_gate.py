@@ -52,10 +52,28 @@ def admit(X: Any, name: str = "X") -> Any:
                 "them (numpy.ma.filled) or leave their rows out."
             )
         return np.asarray(X.data)
+    X = _as_array(X, name)
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if isinstance(X, np.ndarray) and kind in ("M", "m", "V"):
         raise ValueError(f"{name} has dtype {X.dtype}; it needs numbers. Convert it, for instance with astype(float).")
     return X
+
+
+def _as_array(X: Any, name: str) -> Any:
+    """Return tensors of other libraries (DLPack, or `__array__` alone) as arrays, and any other value as it is."""
+    if isinstance(X, np.ndarray | np.generic):
+        return X
+    if hasattr(X, "__dlpack__"):
+        try:
+            return np.from_dlpack(X)
+        except Exception as error:  # each library has errors of its own
+            if not hasattr(X, "__array__"):
+                raise ValueError(
+                    f"{name} is a tensor of {type(X).__module__}.{type(X).__name__} that cannot be read ({error}). "
+                    "Move it to the processor, detach it from gradients, or convert it with numpy.asarray."
+                ) from None
+    alone = hasattr(X, "__array__") and not hasattr(X, "__getitem__")  # data frames keep their names
+    return np.asarray(X) if alone or hasattr(X, "__dlpack__") else X
 
 
 def _admit_sparse(X: Any, name: str) -> Any:

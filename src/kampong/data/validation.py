@@ -150,6 +150,20 @@ def refuse_overflow(owner: str, answers: Float) -> Float:
     return answers
 
 
+def in_dtype_of(rows: Rows, answers: Float) -> Float:
+    """Return answers to rows in the dtype of the rows; those past float32 become infinite."""
+    with np.errstate(over="ignore"):
+        return answers.astype(rows.dtype, copy=False)
+
+
+def logs_in_dtype_of(rows: Rows, logs: Float) -> Float:
+    """Return log-probabilities in the dtype of the rows; in float32 they agree with the rounded probabilities."""
+    if rows.dtype == np.float64:
+        return logs
+    rounded = in_dtype_of(rows, np.exp(logs))
+    return np.where(rounded > 0.5, np.log(np.maximum(rounded, rounded.dtype.type(0.5))), in_dtype_of(rows, logs))
+
+
 def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
     """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
     rows = admit(X)
@@ -278,3 +292,19 @@ def check_choice(owner: str, name: str, value: Any, choices: Sequence[str]) -> s
     if value not in choices:
         raise ValueError(f"{owner}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return str(value)
+
+
+def check_seed(owner: str, random_state: Any, *, high: int = 2**64 - 1) -> None:
+    """Refuse a random_state that is not a whole number, a RandomState or None."""
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return
+    step = f"Give a seed of at most {high}, a numpy.random.RandomState, or None to have a seed drawn."
+    check_whole(owner, "random_state", random_state, low=0, high=high, next_step=step)
+
+
+def check_switches(owner: str, model: Any) -> None:
+    """Refuse a `warm_start` that is neither True nor False, and a `verbose` that is no whole number ≥ 0."""
+    if not isinstance(model.warm_start, bool | np.bool_):
+        raise ValueError(f"{owner}: warm_start must be True or False, got {model.warm_start!r:.100}.")
+    if not isinstance(model.verbose, bool | np.bool_):
+        check_whole(owner, "verbose", model.verbose, low=0, high=2**31, next_step="0 prints nothing, 1 the progress.")

@@ -24,8 +24,8 @@ class CriterionSubspace(DiscriminantSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least.
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and one at least.
     criterion : str
         The name of the criterion.
     parameter : float or "auto"
@@ -45,12 +45,13 @@ class CriterionSubspace(DiscriminantSubspace):
         on rows held back; "auto" is the same where the parameter is chosen, else Gaussian classes.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" and the choice of the parameter keep.
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -86,6 +87,10 @@ class CriterionSubspace(DiscriminantSubspace):
         What predicts.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
@@ -93,6 +98,13 @@ class CriterionSubspace(DiscriminantSubspace):
     --------
     MarginSubspace : The margin criterion, with its own parameter.
     FisherDiscriminant : Fisher's criterion, with its own parameter.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     Examples
     --------
@@ -114,7 +126,7 @@ class CriterionSubspace(DiscriminantSubspace):
         half_life: float | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components

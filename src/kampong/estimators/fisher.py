@@ -14,9 +14,10 @@ from kampong.build import BEST, make_predictor
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
 from kampong.estimators.novelty import ScoresNovelty
-from kampong.estimators.subspace import DiscriminantSubspace, check_scale
+from kampong.estimators.parameters import check_scale, explain_lda_arguments
+from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.files import savable
-from kampong.heads import HEADS, LinearHead
+from kampong.heads import HEADS
 from kampong.heads.logistic import Logistic
 from kampong.selection.choose import SCALES
 from kampong.solvers import classes_seen
@@ -40,8 +41,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
 
     Parameters
     ----------
-    n_components : int or None
-        How many directions, at most one less than there are classes; None for all of those.
+    n_components : int, "auto" or None
+        How many directions, at most one less than there are classes; None, and "auto", for all of those.
     ridge : float, "auto" or "rule"
         The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
         one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its
@@ -75,12 +76,13 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
@@ -131,8 +133,10 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         The standard deviations by which the columns are divided; None where they are taken as they are.
     scale_reason_ : str
         Why the columns are divided or not: the selection loss of both.
-    coef_, intercept_ : array
-        Weights and offsets of the scores, where the head is linear.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     priors_ : array of shape (n_classes,)
         The shares of the classes in use.
     means_, xbar_, scalings_, explained_variance_ratio_ : array
@@ -143,6 +147,13 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     --------
     MarginSubspace : The difference in place of the ratio; a margin direction of eigenvalue λ is the Fisher direction
         at ridge λ/ε.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     References
     ----------
@@ -161,6 +172,7 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     1.0
     """
 
+    @explain_lda_arguments
     def __init__(
         self,
         n_components: Any = None,
@@ -171,7 +183,7 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         half_life: float | str | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
         scale: bool | str = "auto",
     ) -> None:
@@ -239,18 +251,6 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 
     @property
-    def coef_(self) -> Float:
-        """The weights of the scores, (n_classes, n_features), one row for two classes; linear heads only."""
-        weights = self._linear()[0]
-        return weights[1:] - weights[:1] if len(weights) == 2 else weights
-
-    @property
-    def intercept_(self) -> Float:
-        """The offsets of the scores; linear heads only."""
-        offsets = self._linear()[1]
-        return offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
-
-    @property
     def means_(self) -> Float:
         """The mean of each class: `class_means_`."""
         return self.class_means_
@@ -270,21 +270,6 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     def explained_variance_ratio_(self) -> Float:
         """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
         return self.criterion_ratio_
-
-    def _linear(self) -> tuple[Float, Float]:
-        known = self._read()
-        found = known.linear()
-        if found is None and isinstance(known.head, LinearHead):
-            raise AttributeError(
-                f"{type(self).__name__}: with priors={self.priors!r} calibrated probabilities are moved, which is not "
-                "linear, so there is no coef_ and intercept_. Give the ridge as a number, or priors='observed'."
-            )
-        if found is None:
-            raise AttributeError(
-                f"{type(self).__name__}: head={self.head_!r} is not linear, so it has no coef_ and intercept_. Set "
-                "head='gaussian', 'nearest_mean' or 'logistic'."
-            )
-        return found
 
     def _predict_then_learn(
         self, X: Rows, y: Any, predictor: Predictor | None, labels: np.ndarray | None = None

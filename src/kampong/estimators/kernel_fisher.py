@@ -42,8 +42,8 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
 
     Parameters
     ----------
-    n_components : int or None
-        How many directions, at most one less than there are classes; None for all of those.
+    n_components : int, "auto" or None
+        How many directions, at most one less than there are classes; None, and "auto", for all of those.
     kernel : {"rbf", "linear", "polynomial", "sigmoid"} or callable
         A callable takes two blocks of rows and returns the matrix of their kernel values.
     gamma : float, "auto", "mean" or "scale"
@@ -87,14 +87,14 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
     warm_start : bool
         Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.
-    random_state : int
-        The seed of the landmarks.
+    random_state : int, RandomState or None
+        The seed of the landmarks. A RandomState, or numpy's own for None, draws one for each fit or stream.
     verbose : int
         Print a line for each block of rows that `fit` has learnt.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the distance means the same for all of
         them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
@@ -180,7 +180,7 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         head: str = "auto",
         memory_bytes: int = 2**31,
         warm_start: bool = False,
-        random_state: int = 0,
+        random_state: Any = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
         scale: bool | str = "auto",
@@ -240,9 +240,9 @@ class KernelMarginSubspace(KernelSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and at least one. A number may be larger, up
-        to the number of landmarks; a warning says how many of them lower the criterion.
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and at least one. A number may be
+        larger, up to the number of landmarks; a warning says how many of them lower the criterion.
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
     kernel : {"rbf", "linear", "polynomial", "sigmoid"} or callable
@@ -283,14 +283,14 @@ class KernelMarginSubspace(KernelSubspace):
     warm_start : bool
         Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.
-    random_state : int
-        The seed of the landmarks.
+    random_state : int, RandomState or None
+        The seed of the landmarks. A RandomState, or numpy's own for None, draws one for each fit or stream.
     verbose : int
         Print a line for each block of rows that `fit` has learnt.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the distance means the same for all of
         them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
@@ -370,7 +370,7 @@ class KernelMarginSubspace(KernelSubspace):
         head: str = "auto",
         memory_bytes: int = 2**31,
         warm_start: bool = False,
-        random_state: int = 0,
+        random_state: Any = 0,
         verbose: int = 0,
         priors: str | list[float] = "observed",
         scale: bool | str = "auto",

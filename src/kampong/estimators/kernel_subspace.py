@@ -19,8 +19,9 @@ from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, mak
 from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.sparse_gate import admit
-from kampong.data.validation import check_choice, check_finite, check_number, check_weights, check_whole
-from kampong.estimators.subspace import DiscriminantSubspace, check_priors, check_scale
+from kampong.data.validation import check_choice, check_finite, check_number, check_seed, check_switches, check_weights
+from kampong.estimators.parameters import check_priors, check_scale
+from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.estimators.unlearning import LANDMARKS
 from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis
@@ -217,7 +218,8 @@ class KernelSubspace(DiscriminantSubspace):
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
         check_priors(name, self.priors)
-        check_whole(name, "random_state", self.random_state, low=0, high=2**64 - 1, next_step="It is the seed.")
+        check_seed(name, self.random_state)
+        check_switches(name, self)
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
         check_scale(name, self.scale)
         step = "Give bytes, for instance 2 * 2**30."
@@ -231,6 +233,7 @@ class KernelSubspace(DiscriminantSubspace):
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters; the statistics wait for rows to place landmarks with."""
         self._check_parameters()
+        self._drawn = None
         self._wanted()
         self._value(None)
         earlier, in_hand = getattr(self, "_statistics", None), y is not None
@@ -256,6 +259,7 @@ class KernelSubspace(DiscriminantSubspace):
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
+        statistics.owner = name
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
         watcher = FitWatcher(self, *watched, _hand_over, name="rows", n_rounds=n_parts)
@@ -297,7 +301,9 @@ class KernelSubspace(DiscriminantSubspace):
         """Return empty statistics on landmarks placed with these rows."""
         seen = np.flatnonzero(weights)
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
-        return self._empty_on(self._place(*first))
+        found = self._empty_on(self._place(*first))
+        found.owner = type(self).__name__
+        return found
 
     def _on_new_landmarks(self, most: int) -> Self | None:
         """Return a model of the same rows on landmarks placed anew with the kept sample, at most so many.
@@ -331,12 +337,16 @@ class KernelSubspace(DiscriminantSubspace):
         if not tries and not self._wants_sample():
             return KernelScatter(basis)
         budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
-        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=int(self.random_state)))
+        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=self._seed()))
 
     def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis | FourierBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""
         name, given = type(self).__name__, self.landmarks
         if not _is_plain(given):
+            if given is None or (not hasattr(given, "shape") and np.ndim(given) != 2):
+                raise ValueError(
+                    f"{name}: landmarks must be 'auto', 'fourier', a whole number ≥ 1 or rows, got {given!r:.100}."
+                )
             landmarks: Rows = check_array(
                 admit(given, "landmarks"),
                 accept_sparse="csr",
@@ -371,7 +381,7 @@ class KernelSubspace(DiscriminantSubspace):
         judged = not self._is_fourier() and not is_indicator(y)
         kernel = self._kernel(X, weights, codes if judged else None, drawn)
         if self._is_fourier():
-            seed = self.random_state if self._features_seed is None else self._features_seed
+            seed = self._seed() if self._features_seed is None else self._features_seed
             try:
                 return FourierBasis(replace(kernel, varying=None), X.shape[1], m, seed)
             except ValueError as error:
@@ -419,7 +429,7 @@ class KernelSubspace(DiscriminantSubspace):
                 scales,
                 factors,
                 (X, codes, weights),
-                row_keys(numbers, weights, int(self.random_state)),
+                row_keys(numbers, weights, self._seed()),
             )
         return usual[scales[0]] if self._width is None else of(self._width.value, self._width.scaled)
 
@@ -434,15 +444,15 @@ class KernelSubspace(DiscriminantSubspace):
                 "kernel. Use placement='rows'."
             )
         if self.placement == "rows" or not movable:
-            return X[draw_rows(codes, weights, m, self.random_state, numbers=numbers)]
+            return X[draw_rows(codes, weights, m, self._seed(), numbers=numbers)]
         assert isinstance(X, np.ndarray)
         shares = weights * self._difficulty(kernel, X, codes, weights, numbers, m)
-        seeds = draw_rows(codes, weights, m, self.random_state, shares, numbers)
+        seeds = draw_rows(codes, weights, m, self._seed(), shares, numbers)
         return move_to_centres(X, codes, shares, seeds, kernel.units)
 
     def _difficulty(self, kernel: Kernel, X: Float, codes: Integer, weights: Float, numbers: Integer, m: int) -> Float:
         """Return what a first model on few landmarks leaves unexplained: 1 − the probability of the row's own class."""
-        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self.random_state, numbers=numbers)
+        scouts = draw_rows(codes, weights, min(max(m // SCOUTS, 1), MOST_SCOUTS), self._seed(), numbers=numbers)
         statistics = KernelScatter(LandmarkBasis(kernel, X[scouts])).update(X, codes, weights)
         trace = statistics.within_trace
         if classes_seen(statistics) < 2 or trace <= 0:

@@ -29,10 +29,10 @@ class MarginSubspace(DiscriminantSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
-        are classes do. More may be asked for, up to the number of features; a warning
-        says how many of them lower the criterion.
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and one at least; at most one less
+        than there are classes do. More may be asked for, up to the number of features; a warning says
+        how many of them lower the criterion.
     epsilon : float or "auto"
         The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on rows
         held back: from rows in hand, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
@@ -59,12 +59,13 @@ class MarginSubspace(DiscriminantSubspace):
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -101,6 +102,10 @@ class MarginSubspace(DiscriminantSubspace):
         What predicts.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
@@ -110,6 +115,13 @@ class MarginSubspace(DiscriminantSubspace):
     MaximumMarginCriterion : The case ε = 1.
     SupervisedKampongMeasure : The case ε = (a − 1)/2.
     FisherDiscriminant : The ratio in place of the difference.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     References
     ----------
@@ -137,7 +149,7 @@ class MarginSubspace(DiscriminantSubspace):
         half_life: float | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
@@ -174,9 +186,9 @@ class InterClassScatter(MarginSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
-        are classes do. More may be asked for, up to the number of features with solver="scatter"; a warning
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and one at least; at most one less
+        than there are classes do. More may be asked for, up to the number of features with solver="scatter"; a warning
         says how many of them lower the criterion.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
@@ -199,12 +211,13 @@ class InterClassScatter(MarginSubspace):
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -241,12 +254,23 @@ class InterClassScatter(MarginSubspace):
         What predicts.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
     MarginSubspace : Any ε.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     References
     ----------
@@ -271,7 +295,7 @@ class InterClassScatter(MarginSubspace):
         half_life: float | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
@@ -293,10 +317,10 @@ class MaximumMarginCriterion(MarginSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
-        are classes do. More may be asked for, up to the number of features; a warning
-        says how many of them lower the criterion.
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and one at least; at most one less
+        than there are classes do. More may be asked for, up to the number of features; a warning says
+        how many of them lower the criterion.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -318,12 +342,13 @@ class MaximumMarginCriterion(MarginSubspace):
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -360,12 +385,23 @@ class MaximumMarginCriterion(MarginSubspace):
         What predicts.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
     MarginSubspace : Any ε.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     References
     ----------
@@ -390,7 +426,7 @@ class MaximumMarginCriterion(MarginSubspace):
         half_life: float | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components
@@ -416,10 +452,10 @@ class SupervisedKampongMeasure(MarginSubspace):
 
     Parameters
     ----------
-    n_components : int or "auto"
-        How many directions. "auto" keeps those that raise the criterion, and one at least; at most one less than there
-        are classes do. More may be asked for, up to the number of features; a warning
-        says how many of them lower the criterion.
+    n_components : int, "auto" or None
+        How many directions. "auto" and None keep those that raise the criterion, and one at least; at most one less
+        than there are classes do. More may be asked for, up to the number of features; a warning says
+        how many of them lower the criterion.
     a : float or "auto"
         The weight a ≥ 1 of the pull of a row towards the mean of its own class. "auto" chooses it by the accuracy on
         rows held back, as `MarginSubspace` chooses ε.
@@ -444,12 +480,13 @@ class SupervisedKampongMeasure(MarginSubspace):
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
-    random_state : int
-        The seed of that sample. Streams that are to be merged should have different ones.
-    priors : {"observed", "uniform"} or array-like of shape (n_classes,)
-        The shares of the classes where the model will be used, in the order of `classes_`. S_b weighs the class means
-        by them, and with any head the logarithm of a probability moves by log(given / observed). S_w and all choices
-        are those of the rows. Not for several labels a row.
+    random_state : int, RandomState or None
+        The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
+        own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
+    priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
+        The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
+        weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
+        observed). S_w and all choices are those of the rows. Not for several labels a row.
 
     Attributes
     ----------
@@ -488,12 +525,23 @@ class SupervisedKampongMeasure(MarginSubspace):
         What predicts.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
+    coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
+        Weights and constants of the features, of one score for two classes: `predict` takes the largest
+        X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
+        of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
 
     See Also
     --------
     MarginSubspace : The same with ε itself as the parameter.
+
+    Notes
+    -----
+    A pickle, and the file that `save` writes, hold what is needed to learn on: the statistics and, where a parameter
+    or head is chosen or trained ("auto", "best", "logistic", …) or the rows are wide, the sample of training rows
+    (`reservoir_bytes`). `to_sklearn` returns a pipeline with the same answers that holds no rows and is small. A
+    number as the parameter and head="gaussian" keep no rows, up to 8,192 columns.
 
     References
     ----------
@@ -518,7 +566,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         half_life: float | None = None,
         head: str = "auto",
         reservoir_bytes: int = BUDGET,
-        random_state: int = 0,
+        random_state: Any = 0,
         priors: str | list[float] = "observed",
     ) -> None:
         self.n_components = n_components

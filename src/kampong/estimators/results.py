@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
+from kampong.data.validation import in_dtype_of, logs_in_dtype_of
 from kampong.predictor import reason_of
 from kampong.solvers import solve, worth_of
 
@@ -23,9 +24,11 @@ class Reading:
     """Gives an estimator what is read from its statistics and its predictor."""
 
     solver: Any
+    priors: Any
     n_features_in_: int
     _statistics: ClassMeans
     _halves_error: float | None
+    _space: ClassVar[str]
 
     def _read(self) -> Predictor:
         """Return the predictor of the present state."""
@@ -151,14 +154,14 @@ class Reading:
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the score of the second less that of the first; for multi-label targets the log-odds of
-            each label.
+            each label. float32 for float32 rows.
         """
         rows = self._rows(X)
         known = self._read()
         scores = known.scores(rows)
         if not known.head.multilabel and scores.shape[1] == 2:
-            return np.asarray(scores[:, 1] - scores[:, 0])
-        return scores
+            scores = np.asarray(scores[:, 1] - scores[:, 0])
+        return in_dtype_of(rows, scores)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row, or the indicator matrix of its probable labels.
@@ -188,11 +191,70 @@ class Reading:
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Rows sum to one, but for multi-label targets.
+            Rows sum to one, but for multi-label targets. float32 for float32 rows.
         """
         rows = self._rows(X)
-        known = self._read()
-        return known.probabilities(rows)
+        return in_dtype_of(rows, self._read().probabilities(rows))
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return the logarithm of the probability of each class, or of each label on its own.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            The logarithms of `predict_proba`, finite where those probabilities underflow; −∞ for a class that has no
+            weight. float32 for float32 rows.
+        """
+        rows = self._rows(X)
+        return logs_in_dtype_of(rows, self._read().log_probabilities(rows))
+
+    @property
+    def coef_(self) -> Float:
+        """The weights of the features in the score of each class, (n_classes, n_features); one row for two classes.
+
+        `predict` takes the class of the largest X @ coef_.T + intercept_ (for two classes: the second where it is
+        positive). For head "gaussian", "nearest_mean", "logistic", and a "mixture" of these, that is
+        `decision_function`. For "regression" and "hinge" it is the regression or the margin, of which the score of a
+        class is an increasing function. Other heads and kernels raise AttributeError.
+        """
+        weights = self._planes()[0]
+        return weights[1:] - weights[:1] if self._two_classes(weights) else weights
+
+    @property
+    def intercept_(self) -> Float:
+        """The constant in the score of each class, (n_classes,); one for two classes. See `coef_`."""
+        offsets = self._planes()[1]
+        return offsets[1:] - offsets[:1] if self._two_classes(offsets) else offsets
+
+    def _two_classes(self, planes: Float) -> bool:
+        return len(planes) == 2 and not self._read().head.multilabel
+
+    def _planes(self) -> tuple[Float, Float]:
+        """Return weights and offsets of the features, or say why there are none."""
+        known, name = self._read(), type(self).__name__
+        if self._space != "features":
+            raise AttributeError(
+                f"{name} has no coef_ and intercept_: its scores are not linear in the features, but in {self._space}. "
+                "Use FisherDiscriminant or MarginSubspace for weights of the features."
+            )
+        if known.head.hyperplanes() is None:
+            raise AttributeError(
+                f"{name}: head={known.head.name!r} is not linear, so it has no coef_ and intercept_. Set "
+                "head='gaussian', 'nearest_mean', 'regression', 'logistic' or 'hinge'."
+            )
+        found = known.linear()
+        if found is None:
+            raise AttributeError(
+                f"{name}: priors={self.priors!r:.100} moves probabilities that are not linear in the features with "
+                f"head={known.head.name!r}, so there is no coef_ and intercept_. Set priors='observed', or give the "
+                "parameter of the criterion as a number and head='gaussian', 'nearest_mean' or 'logistic'."
+            )
+        return found
 
     def _halves_differ(self, sample: ClassReservoir) -> float:
         halves, known = sample.halves(), self._read()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
-import numbers
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -25,12 +23,22 @@ from kampong.data.validation import (
     check_choice,
     check_number,
     check_points,
+    check_seed,
     check_weights,
+    check_whole,
     refuse_vanishing,
     validate_batch,
     validate_rows,
 )
 from kampong.estimators.notebook import Shown
+from kampong.estimators.parameters import (
+    check_directions,
+    check_priors,
+    check_solver,
+    differing_parameters,
+    draw_seed,
+    read_with,
+)
 from kampong.estimators.prototypes import Prototyping
 from kampong.estimators.results import Reading
 from kampong.estimators.rounds import learn_in_rounds
@@ -54,24 +62,6 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.criteria import Criterion
     from kampong.files import Contents
-
-
-LEARNT_WITH = {
-    "coef0",
-    "decay",
-    "degree",
-    "gamma",
-    "half_life",
-    "kernel",
-    "landmarks",
-    "memory_bytes",
-    "placement",
-    "random_state",
-    "reservoir_bytes",
-    "verbose",
-    "warm_start",
-}
-"""Parameters that say how rows are learnt; all others say what is read of them, and count from the next read on."""
 
 
 class DiscriminantSubspace(
@@ -113,6 +103,7 @@ class DiscriminantSubspace(
     columns_can_move: ClassVar[bool] = True
     """Whether the model can be made wider while it learns."""
     _follows_drift: ClassVar[bool] = False
+    _drawn: int | None = None
 
     # What a subclass says.
 
@@ -138,7 +129,7 @@ class DiscriminantSubspace(
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
+            The rows: arrays, data frames, sparse matrices, or tensors on the processor (DLPack or `__array__`).
         y : array-like of shape (n_samples,) or indicator matrix of shape (n_samples, n_labels)
             Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
             labels.
@@ -157,6 +148,12 @@ class DiscriminantSubspace(
         rows, finish = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
+        if classes_seen(self._statistics) < 2:
+            only = self.classes_[self.class_counts_ > 0].tolist()
+            raise ValueError(
+                f"{type(self).__name__}.fit: y holds only one class, {', '.join(map(repr, only))}; directions that "
+                "tell classes apart need two. Give rows of at least two classes, with weights above 0."
+            )
         known = self._remember(self._make(rows))
         self._say(known)
         only_means = not known.criterion.needs_within and not self._wants_sample()
@@ -213,10 +210,7 @@ class DiscriminantSubspace(
             raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
         for model in (self, other):
             check_is_fitted(model)
-        mine, theirs = _parameters(self), _parameters(other)
-        differing = [
-            f"{key}={mine[key]!r} and {key}={theirs[key]!r}" for key in mine if not _equal(mine[key], theirs[key])
-        ]
+        differing = differing_parameters(self, other)
         if differing:
             raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
         if other.n_features_in_ != self.n_features_in_:
@@ -334,14 +328,19 @@ class DiscriminantSubspace(
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters and lay out empty statistics; `y` holds all labels in `fit`, None in a stream."""
         self._check_parameters()
+        self._drawn = None
         wanted = self._wanted()
         if wanted is not None and wanted > n_features:
             raise ValueError(
                 f"{type(self).__name__}: n_components={wanted}, but X has {n_features} features. Ask for at most "
                 f"{n_features}."
             )
-        kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
-        budget = int(min(self.reservoir_bytes, 2**62))
+        try:
+            kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
+        except ValueError as error:
+            text = str(error).removeprefix(f"{type(self).__name__}: ")
+            raise ValueError(f"{type(self).__name__}: {text}") from None
+        budget = int(self.reservoir_bytes)
         if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
             kind = SampledScatter
         if kind is ClassScatter and isinstance(self.half_life, str):
@@ -353,9 +352,15 @@ class DiscriminantSubspace(
         if kind.holds_scatter:
             # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
             refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
-        self._statistics = kind.laid_out(n_features, budget=budget, random_state=self.random_state)
+        self._statistics = kind.laid_out(n_features, budget=budget, random_state=self._seed())
         self._said = False
         self._forget_results()
+
+    def _seed(self) -> int:
+        """Return the seed: the number given, or one that is drawn once for the rows of a fit or a stream."""
+        if self._drawn is None:
+            self._drawn = draw_seed(self.random_state)
+        return self._drawn
 
     def _keep_all(self) -> None:
         """Forget nothing from now on, where several half-lives are kept."""
@@ -377,7 +382,9 @@ class DiscriminantSubspace(
     def _check_parameters(self) -> None:
         name = type(self).__name__
         check_choice(name, "head", self.head, ("auto", BEST, *HEADS))
+        check_solver(name, self.solver)
         check_priors(name, self.priors)
+        check_seed(name, self.random_state)
         check_number(name, "decay", self.decay, low=1e-9, high=1.0, next_step="1 forgets nothing.")
         if self.half_life is not None:
             step = "Give the number of rows after which a row counts half, or None."
@@ -389,7 +396,7 @@ class DiscriminantSubspace(
                     "Set only one of them."
                 )
         step = "Give bytes, for instance 64 * 2**20."
-        check_number(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=np.inf, next_step=step)
+        check_whole(name, "reservoir_bytes", self.reservoir_bytes, low=1, high=2**62, next_step=step)
 
     def _check_all(self) -> None:
         """Refuse parameters that nothing could be read with; they may have changed since the first rows."""
@@ -420,14 +427,7 @@ class DiscriminantSubspace(
 
     def _wanted(self) -> int | None:
         """Return the number of directions asked for, None for as many as raise the criterion."""
-        value = self.n_components
-        if value is None or (isinstance(value, str) and value == "auto"):
-            return None
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(
-                f"{type(self).__name__}: n_components must be a whole number ≥ 1, 'auto' or None, got {value!r}."
-            )
-        return int(value)
+        return check_directions(type(self).__name__, self.n_components)
 
     def _recipe(self) -> Recipe:
         """Return what is asked for, in the present state of the statistics."""
@@ -505,12 +505,12 @@ class DiscriminantSubspace(
 
     def _remember(self, predictor: Predictor) -> Predictor:
         """Keep the predictor of the present state and parameters."""
-        self._predictor, self._halves_error, self._made_with = predictor, None, self._read_with()
+        self._predictor, self._halves_error, self._made_with = predictor, None, read_with(self)
         return predictor
 
     def _known(self) -> Predictor | None:
         """Return the predictor of the present state, None where rows or parameters have changed since one was made."""
-        if self._predictor is not None and self._made_with != self._read_with():
+        if self._predictor is not None and self._made_with != read_with(self):
             self._forget_results()
         return self._predictor
 
@@ -521,12 +521,6 @@ class DiscriminantSubspace(
             self._check_all()
             known = self._remember(self._make(None))
         return known
-
-    def _read_with(self) -> dict[str, str]:
-        """Return the parameters that a predictor follows from, as text; others count when rows are learnt."""
-        kind: Any = type(self)
-        values = {name: getattr(self, name) for name in _names(kind) if name not in LEARNT_WITH}
-        return {key: repr(value.tolist() if isinstance(value, np.ndarray) else value) for key, value in values.items()}
 
     def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
         """Learn the rows of `fit`; return those in hand, and what to call when there are results."""
@@ -548,6 +542,7 @@ class DiscriminantSubspace(
         weights, factor = None, 1.0
         if sample_weight is not None or decay != 1.0:
             weights, factor = _age(check_weights(sample_weight, X.shape[0]), decay)
+        self._statistics.owner = type(self).__name__
         self._statistics.update(X, y, weights, decay=factor, classes=classes)
         self._forget_results()
 
@@ -597,54 +592,10 @@ class DiscriminantSubspace(
         return validate_rows(self, X)
 
 
-@functools.cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """Return the names of the parameters of a class; scikit-learn looks them up anew each time."""
-    return tuple(kind._get_param_names())
-
-
-def check_priors(name: str, priors: Any) -> Float | str:
-    """Return "observed", "uniform", or shares that sum to one, as an array."""
-    if isinstance(priors, str):
-        return check_choice(name, "priors", priors, ("observed", "uniform"))
-    if priors is None:
-        return "observed"
-    try:
-        shares: Float = np.asarray(priors, dtype=np.float64)
-    except (TypeError, ValueError):
-        shares = np.full(1, np.nan)
-    if shares.ndim != 1 or not len(shares) or not np.isfinite(shares).all() or shares.min() < 0:
-        raise ValueError(
-            f"{name}: priors must be 'observed', 'uniform' or a list of numbers ≥ 0, one for each class, got "
-            f"{priors!r:.100}."
-        )
-    if abs(shares.sum() - 1.0) > 1e-6:
-        raise ValueError(
-            f"{name}: priors sum to {shares.sum():g}. Give shares that sum to 1: divide them by their sum."
-        )
-    return np.asarray(shares / shares.sum())
-
-
-def check_scale(name: str, scale: Any) -> None:
-    """Refuse a scale that is not True, False or "auto"."""
-    if not (isinstance(scale, bool | np.bool_) or (isinstance(scale, str) and scale == "auto")):
-        raise ValueError(
-            f"{name}: scale must be True, False or 'auto', and is {scale!r:.100}. True divides each column by its "
-            "standard deviation first, False takes the rows as they are."
-        )
-
-
 def _few(classes: np.ndarray) -> str:
     """Return the names of some classes."""
     names = ", ".join(repr(label) for label in classes[:5].tolist())
     return names if len(classes) <= 5 else f"{names}, …"
-
-
-def _equal(mine: Any, theirs: Any) -> bool:
-    """Tell whether two values of a parameter are the same; lists of numbers may be arrays."""
-    if isinstance(mine, str) or isinstance(theirs, str) or mine is None or theirs is None:
-        return bool(type(mine) is type(theirs) and mine == theirs)
-    return bool(np.array_equal(mine, theirs))
 
 
 def _count_classes(y: Any) -> int:
@@ -664,12 +615,6 @@ def _age(weights: Float, decay: float) -> tuple[Float, float]:
     aged = weights * decay ** (last - number)
     aged[aged < LEAST_WEIGHT] = 0.0
     return aged, float(decay**last)
-
-
-def _parameters(model: Any) -> dict[str, Any]:
-    """Return what must agree for a merge; the seeds of two samples should rather differ."""
-    apart = ("random_state", "warm_start", "verbose")
-    return {name: value for name, value in model.get_params().items() if name not in apart}
 
 
 def _same_names(mine: Any, theirs: Any) -> bool:

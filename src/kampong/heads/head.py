@@ -143,12 +143,27 @@ class Head(ABC):
 
     def probabilities(self, points: Float) -> Float:
         """Return the probability of each class, or of each label on its own."""
-        scores = self.scores(points)
         if self.multilabel:
-            alone: Float = special.expit(scores)
+            alone: Float = special.expit(self.scores(points))
             return alone
-        result: Float = np.exp(calibrated(scores, self.sharpness, self.tail))
+        result: Float = np.exp(self.log_probabilities(points))
         return result
+
+    def log_probabilities(self, points: Float) -> Float:
+        """Return the logarithms of `probabilities`, finite where these underflow; −∞ for a class without weight."""
+        scores = self.scores(points)
+        result: Float = special.log_expit(scores) if self.multilabel else calibrated(scores, self.sharpness, self.tail)
+        return result
+
+    def hyperplanes(self) -> tuple[Float, Float] | None:
+        """Return weights, (K, p), and offsets, (K,), if the class predicted is the largest of z·weightsᵀ + offsets.
+
+        Returns
+        -------
+        tuple of arrays or None
+            The scores themselves, or an increasing function of the scores of the head; None if there are none.
+        """
+        return None
 
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return this head for other statistics; what was chosen or calibrated is kept.

@@ -112,6 +112,10 @@ class Hinge(Head):
         weights = np.eye(len(counts), n_directions + len(counts), n_directions)
         return replace(cls.of(weights, offsets, counts, np.eye(weights.shape[1]), cost), n_rows=n_rows)
 
+    def hyperplanes(self) -> tuple[Float, Float]:
+        """Return weights and offsets of the margins, of which the scores are an increasing function."""
+        return self.weights, self.offsets
+
     def scores(self, points: Float) -> Float:
         """Return log softplus(4 m + 2) of the margins."""
         return scores_of(points.astype(np.float64, copy=False) @ self.weights.T + self.offsets)

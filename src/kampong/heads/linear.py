@@ -41,6 +41,10 @@ class LinearHead(Head):
             return "offsets holds infinity for a class, or none that is finite"
         return ""
 
+    def hyperplanes(self) -> tuple[Float, Float]:
+        """Return weights and offsets of the scores."""
+        return self.weights, self.offsets
+
     def scores(self, points: Float) -> Float:
         """Return one score a class for each point."""
         result: Float = points.astype(np.float64, copy=False) @ self.weights.T + self.offsets
@@ -213,6 +217,11 @@ class Regression(WhiteHead):
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return the head for other statistics, with the noise that was measured."""
         return type(self)(False, *self.white(inside), self.noise, sharpness=self.sharpness, tail=self.tail)
+
+    def hyperplanes(self) -> tuple[Float, Float]:
+        """Return weights and offsets of the regression, of which the scores are an increasing function."""
+        weights = (self.whitener @ regression_map(self.centres, self.priors)).T
+        return weights, np.where(self.priors > 0, self.priors, -np.inf)
 
     def scores(self, points: Float) -> Float:
         """Return the logarithm of the regression, made positive."""

@@ -89,6 +89,17 @@ class Mixture(WhiteHead):
             offsets = offsets + b[TRAINED] * np.where(known, self.trained.offsets, 0.0)
         return weights, offsets
 
+    def hyperplanes(self) -> tuple[Float, Float] | None:
+        """Return weights and offsets of the scores, if all members that have a weight are linear."""
+        b = self.weights
+        bent = b[1] or b[2] or (self.quadratic is not None and b[MEMBERS])
+        if bent or (isinstance(self.trained, Hinge) and b[TRAINED]):
+            return None
+        inner, offsets = self.linear()
+        weights = np.zeros((len(inner), self.n_seen))
+        weights[:, : len(self.whitener)] = inner @ self.whitener.T
+        return weights, np.where(self.priors > 0, offsets, -np.inf)
+
     @property
     def n_seen(self) -> int:
         """How many directions it looks at, hidden ones included."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +18,17 @@ from kampong._core.all_or_nothing import WholeParameters
 from kampong._core.callbacks import CallbackSupport
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import codes_among, labels_from, labels_state
-from kampong.data.validation import check_number, refuse_overflow, rows_from, rows_state, validate_rows, validated
+from kampong.data.validation import (
+    check_number,
+    check_seed,
+    check_switches,
+    in_dtype_of,
+    refuse_overflow,
+    rows_from,
+    rows_state,
+    validate_rows,
+    validated,
+)
 from kampong.export.margin import ExportingMargin
 from kampong.files import Savable
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
@@ -66,10 +75,13 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
-            One score a row for two classes (positive for the second), else one a class.
+            One score a row for two classes (positive for the second), else one a class. float32 for float32 rows.
         """
         check_is_fitted(self)
         rows = validate_rows(self, X)
+        return in_dtype_of(rows, self._scores(rows))
+
+    def _scores(self, rows: Rows) -> Float:
         weights = np.ascontiguousarray(self.dual_coef_.T)
         if self._kernel.name == "precomputed":
             rows = rows[:, self.support_]
@@ -82,13 +94,17 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
     def coef_(self) -> Float:
         """The normal vectors of the hyperplanes, (n_problems, n_features), for kernel="linear" only."""
         check_is_fitted(self)
-        if self._kernel.name != "linear":
-            raise AttributeError(
-                f"{type(self).__name__} has coef_ for kernel='linear' only, not for {self._kernel.name!r}: its "
-                "hyperplane lies in the space of the kernel. Use dual_coef_ and support_vectors_."
-            )
+        self._check_linear("coef_")
         coefficients: Float = np.asarray(self.dual_coef_ @ self.support_vectors_)
         return coefficients
+
+    def _check_linear(self, what: str) -> None:
+        """Refuse to give weights of columns where a hyperplane lies in the space of a kernel."""
+        if self._kernel.name != "linear":
+            raise AttributeError(
+                f"{type(self).__name__} has {what} for kernel='linear' only, not for {self._kernel.name!r}: its "
+                "hyperplane lies in the space of the kernel. Use support_vectors_ and their coefficients."
+            )
 
     @one_at_a_time
     def predict(self, X: Any) -> np.ndarray:
@@ -104,7 +120,8 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         array of shape (n_samples,)
             Labels as they were given to `fit`.
         """
-        scores = self.decision_function(X)
+        check_is_fitted(self)
+        scores = self._scores(validate_rows(self, X))
         codes = (scores > 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
@@ -127,7 +144,8 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         value = self.max_iter
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < 1:
             raise ValueError(f"{name}: max_iter must be a whole number ≥ 1, got {value!r}.")
-        check_random_state(getattr(self, "random_state", None))
+        check_seed(name, getattr(self, "random_state", None), high=2**32 - 1)
+        check_switches(name, self)
 
     def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Rows, np.ndarray]:
         """Check parameters, rows and labels."""
@@ -185,7 +203,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"{type(self).__name__}: y holds only one class, {self.classes_[0]!r}; a margin needs two. "
+                f"{type(self).__name__}: y holds only one class, {self.classes_.tolist()[0]!r}; a margin needs two. "
                 "Give rows of at least two classes."
             )
         return np.asarray(codes)

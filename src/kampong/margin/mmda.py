@@ -12,7 +12,7 @@ from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import one_at_a_time
-from kampong.data.validation import check_choice, check_number, validate_rows
+from kampong.data.validation import check_choice, check_number, in_dtype_of, validate_rows
 from kampong.files import savable
 from kampong.heads import NearestMean
 from kampong.margin.features import MarginFeatures
@@ -308,12 +308,35 @@ class MaximumMarginDiscriminant(MarginFeatures):
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
             Minus half the squared distance, up to a constant for each row; for two classes the difference of the two.
+            float32 for float32 rows.
         """
         check_is_fitted(self)
+        rows = validate_rows(self, X)
+        return in_dtype_of(rows, self._scores(rows))
+
+    def _scores(self, rows: Rows) -> Float:
         seen = ~np.isnan(self.class_means_[:, 0])
         head = NearestMean.of_means(self.class_means_, seen)
-        scores = head.scores(self._project(validate_rows(self, X)))
+        scores = head.scores(self._project(rows))
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    @property
+    @one_at_a_time
+    def coef_(self) -> Float:
+        """The weights of the columns in `decision_function`, (n_classes, n_features) or one row; linear kernel only."""
+        check_is_fitted(self)
+        self._check_linear("coef_")
+        weights: Float = self._plain()[1] @ self.components_
+        return weights[1:] - weights[:1] if len(weights) == 2 else weights
+
+    @property
+    @one_at_a_time
+    def intercept_(self) -> Float:
+        """The constants of `decision_function`, (n_classes,) or one; for the linear kernel only, as `coef_`."""
+        check_is_fitted(self)
+        self._check_linear("intercept_")
+        offsets = self._plain()[2]
+        return offsets[1:] - offsets[:1] if len(offsets) == 2 else offsets
 
     def _plain(self) -> tuple[Float, Float, Float]:
         """Return the features' coefficients, and weights and offsets of the nearest class mean."""

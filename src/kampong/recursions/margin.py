@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.all_or_nothing import whole
+from kampong._core.compute import project
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.validation import check_choice, check_number, validate_batch
+from kampong.data.validation import (
+    check_choice,
+    check_number,
+    in_dtype_of,
+    logs_in_dtype_of,
+    validate_batch,
+    validate_rows,
+)
 from kampong.files import savable
 from kampong.recursions.recursion import EPSILONS, Recursion, check_steps, finite_rows
 from kampong.recursions.steps import DISTANCE, SCATTER
@@ -316,19 +325,42 @@ class MarginRecursion(ClassifierMixin, Recursion):
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Rows that sum to 1; 0 for a class not seen.
+            Rows that sum to 1; 0 for a class not seen. float32 for float32 rows.
         """
-        points = self.transform(X).astype(np.float64, copy=False)
-        seen = self.class_counts_ > 0
+        rows, logs = self._logs(X)
+        return in_dtype_of(rows, np.exp(logs))
+
+    @one_at_a_time
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            The logarithms of `predict_proba`; −∞ for a class not seen.
+        """
+        return logs_in_dtype_of(*self._logs(X))
+
+    def _logs(self, X: Any) -> tuple[Rows, Float]:
+        """Return checked rows and the logarithms of the probabilities of their classes, in float64."""
+        check_is_fitted(self)
+        rows, seen = validate_rows(self, X), self.class_counts_ > 0
+        points = project(rows, self.components_, self.mean_).astype(np.float64, copy=False)
         centres = (self.class_means_[seen] - self.mean_) @ self.components_.T
         distances = np.einsum("kp,kp->k", centres, centres) - 2.0 * points @ centres.T
         distances -= distances.min(axis=1, keepdims=True)
         variance = self._state.snapshot.variance
         variance = variance if np.isfinite(variance) else self._state.within
-        likelihoods = np.exp(-distances / (2.0 * variance)) if variance > 0 else (distances == 0).astype(np.float64)
-        probabilities: Float = np.zeros((len(points), len(seen)))
-        probabilities[:, seen] = likelihoods / likelihoods.sum(axis=1, keepdims=True)
-        return probabilities
+        if variance <= 0:  # the nearest mean is certain
+            distances = np.where(distances > 0, np.inf, 0.0)
+        logs: Float = np.full((len(points), len(seen)), -np.inf)
+        logs[:, seen] = special.log_softmax(-distances / (2.0 * variance if variance > 0 else 1.0), axis=1)
+        return rows, logs
 
     @one_at_a_time
     def predict(self, X: Any) -> np.ndarray:
@@ -344,7 +376,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         array of shape (n_samples,)
             Labels as they were given to `fit`.
         """
-        labels: np.ndarray = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        labels: np.ndarray = self.classes_[np.argmax(self._logs(X)[1], axis=1)]
         return labels
 
     @property

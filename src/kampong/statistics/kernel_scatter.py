@@ -136,7 +136,7 @@ class KernelScatter(ClassScatter):
             This object.
         """
         X = check_rows(X, self.basis.width)
-        check_squarable(X, type(self).__name__)
+        check_squarable(X, self.owner or type(self).__name__)
         weights = check_weights(sample_weight, X.shape[0])
         reading = self._read(y, weights, decay, classes)
         kept = None if self.kept is None else self.kept._check(X, self.kept._read(y, weights, 1.0))
@@ -183,7 +183,10 @@ class KernelScatter(ClassScatter):
             This object.
         """
         self._refuse_estimates()
-        kept = None if self.kept is None else self.kept._copy().unlearn(X, y, sample_weight)
+        kept = None if self.kept is None else self.kept._copy()
+        if kept is not None:
+            kept.owner = self.owner
+            kept.unlearn(X, y, sample_weight)
         super().unlearn(X, y, sample_weight)
         self.kept = kept
         return self

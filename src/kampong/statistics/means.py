@@ -115,6 +115,9 @@ class ClassMeans:
     holds_within: ClassVar[bool] = False
     """Whether `within_times` can answer."""
 
+    owner: str = ""
+    """The estimator that messages about rows name; "" for the statistics by themselves."""
+
     holds_scatter: ClassVar[bool] = False
     """Whether S_w is kept as a matrix: `within_scatter`, `units` and `in_units` can answer."""
 
@@ -368,7 +371,9 @@ class ClassMeans:
         new = reading.known.labels[len(self._index) :]
         if new:
             raise NotLearntError(f"class {new[0]!r} was never learnt, so no row of it can be taken out. {HINT}")
-        taken = self._empty().update(X, y, reading.weights)
+        taken = self._empty()
+        taken.owner = self.owner
+        taken.update(X, y, reading.weights)
         left = self._copy()
         _, gone = left._take_out(taken)
         left._take_rows_out(X, reading)
@@ -494,7 +499,7 @@ class ClassMeans:
 
     def _check(self, X: Rows, reading: Reading) -> Checked:
         """Check all that could be wrong with rows whose labels have been read; the state is unchanged."""
-        name, members, row_mean = type(self).__name__, reading.members, None
+        name, members, row_mean = self.owner or type(self).__name__, reading.members, None
         if X.shape[0] <= FEW and not reading.multilabel:
             few = X if isinstance(X, np.ndarray) else few_dense(X)
             parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
