@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +18,7 @@ from kampong import registry
 from kampong._core.extras import extra
 from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_values
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.export.margin import margin_scores
 from kampong.margin.classifier import MarginClassifier
 
 with extra("onnx", "kampong.adapters.onnx"):
@@ -93,7 +95,7 @@ def to_onnx(model: Any, *, transform: bool = False, single: bool = False) -> Mod
             inner = place < len(steps) - 1
             options[id(step)] = {"zipmap": False, "transform": inner or transform, "single": single}
     last = steps[-1]
-    if not isinstance(last, _KINDS) and hasattr(last, "predict_proba"):
+    if not isinstance(last, _KINDS) and is_classifier(last):
         options[id(last)] = {"zipmap": False}
     file: ModelProto = convert(
         model, initial_types=[("X", FloatTensorType([None, model.n_features_in_]))], options=options
@@ -141,7 +143,7 @@ def _shapes(operator: Any) -> None:
     model, rows = operator.raw_operator, operator.inputs[0].get_first_dimension()
     real = DoubleTensorType if isinstance(operator.inputs[0].type, DoubleTensorType) else FloatTensorType
     if len(operator.outputs) == 1:
-        operator.outputs[0].type = real([rows, model._n_features_out])
+        operator.outputs[0].type = real([rows, len(model.get_feature_names_out())])
         return
     several = isinstance(model, DiscriminantSubspace) and _known(model).head.multilabel
     named = model.classes_.dtype.kind in "OUS" and not _options(operator.scope_inst, model)["nocl"]
@@ -199,18 +201,16 @@ def _points(graph: Graph, rows: str, model: Any, shown: bool) -> str:
         if not shown or not len(known.hidden):
             return points
         return graph.node("Slice", points, np.array([0]), np.array([len(known.components)]), np.array([1]))
-    coefficients = model._plain()[0]
-    if model._kernel.name == "linear":
-        directions = np.asarray(coefficients @ model.support_vectors_.astype(np.float64))
-        return graph.node("MatMul", rows, directions.T)
-    return graph.node("MatMul", kernel_values(graph, rows, model._kernel, model.support_vectors_), coefficients.T)
+    found = margin_scores(model)
+    if found.directions is not None:
+        return graph.node("MatMul", rows, found.directions.T)
+    return graph.node("MatMul", kernel_values(graph, rows, found.kernel, found.support_vectors), found.coefficients.T)
 
 
 def _margin_scores(graph: Graph, points: str, model: Any) -> str:
     """Write one score a class; two classes have the one score with both signs."""
-    _, weights, offsets = model._plain()
-    if len(weights) == 2:
-        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    found = margin_scores(model)
+    weights, offsets = found.weights, found.offsets
     if len(weights) == 1:
         weights, offsets = np.concatenate([-weights, weights]), np.concatenate([-offsets, offsets])
     return graph.affine(points, weights, np.maximum(offsets, -1e30))

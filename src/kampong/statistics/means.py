@@ -125,6 +125,11 @@ class ClassMeans:
         return self._index.sorted
 
     @property
+    def appeared(self) -> Integer:
+        """For each of `classes`, the number it got when it first came."""
+        return self._index.order
+
+    @property
     def n_classes(self) -> int:
         """Return the number of classes, declared ones included."""
         return len(self._index)
