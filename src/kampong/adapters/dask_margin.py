@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
+from dask.task_spec import DataNode, Task, TaskRef
 
 from kampong._core.compute import alone, stack
 from kampong.adapters.dask_groups import Inside, inside_of, near, tasks_inside, threads_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import numpy as np
-from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import DataNode, List, Task, TaskRef
 
 from kampong.adapters.file_parts import Counts, batches_of, files_of, packed, schema_of, unpacked
 from kampong.merging import FAN_IN, grouped

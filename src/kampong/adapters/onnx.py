@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong import registry
 from kampong._core.extras import extra
 from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_values
+from kampong.contract import stream_model
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.export.margin import margin_scores
 from kampong.margin.classifier import MarginClassifier
@@ -24,7 +24,6 @@ from kampong.margin.classifier import MarginClassifier
 with extra("onnx", "kampong.adapters.onnx"):
     from skl2onnx import to_onnx as convert
     from skl2onnx import update_registered_converter
-    from skl2onnx._parse import _parse_sklearn_classifier
     from skl2onnx.common.data_types import (
         DoubleTensorType,
         FloatTensorType,
@@ -95,7 +94,7 @@ def to_onnx(model: Any, *, transform: bool = False, single: bool = False) -> Mod
             inner = place < len(steps) - 1
             options[id(step)] = {"zipmap": False, "transform": inner or transform, "single": single}
     last = steps[-1]
-    if not isinstance(last, _KINDS) and is_classifier(last):
+    if not isinstance(last, _KINDS) and stream_model(last).read("predict_proba") is not None:
         options[id(last)] = {"zipmap": False}
     file: ModelProto = convert(
         model, initial_types=[("X", FloatTensorType([None, model.n_features_in_]))], options=options
@@ -131,11 +130,25 @@ def _options(scope: Any, model: Any) -> dict[str, Any]:
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """Declare the outputs: one of coordinates, or labels and probabilities as for every classifier."""
     if not _options(scope, model)["transform"]:
-        return _parse_sklearn_classifier(scope, model, inputs, custom_parsers)
+        return _classifier_parser()(scope, model, inputs, custom_parsers)
     operator = scope.declare_local_operator(f"Kampong{type(model).__name__}", model)
     operator.inputs = inputs
     operator.outputs.append(scope.declare_local_variable("variable", guess_tensor_type(inputs[0].type)))
     return operator.outputs
+
+
+def _classifier_parser() -> Any:
+    """Return what declares the outputs of scikit-learn's classifiers, which has no public name."""
+    try:
+        from skl2onnx._parse import _parse_sklearn_classifier
+    except ImportError:
+        import skl2onnx
+
+        raise ImportError(
+            f"kampong.adapters.onnx: skl2onnx {skl2onnx.__version__} has no _parse_sklearn_classifier, which says what "
+            "a classifier returns. Install a release that has it, such as skl2onnx 1.20, or export with to_sklearn."
+        ) from None
+    return _parse_sklearn_classifier
 
 
 def _shapes(operator: Any) -> None:
