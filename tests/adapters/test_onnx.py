@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from kampong import (
     CoreVectorClassifier,
@@ -216,17 +215,6 @@ def test_what_cannot_be_converted_is_named():
     model = KernelFisherDiscriminant(kernel=product, landmarks=4).fit(X, y)
     with pytest.raises(TypeError, match=r"KernelFisherDiscriminant as ONNX: a kernel that is callable"):
         to_onnx(model)
-
-
-@pytest.mark.parametrize("last", [LinearSVC(), LogisticRegression()])
-def test_a_classifier_with_or_without_probabilities_may_come_last(last):
-    X, y = rows_of("iris")
-    model = make_pipeline(FisherDiscriminant(ridge=0.1), last).fit(X, y)
-    file = to_onnx(model)
-    assert [output.name for output in file.graph.output] == ["label", "probabilities"]
-    session = onnxruntime.InferenceSession(file.SerializeToString(), providers=["CPUExecutionProvider"])
-    rows = X.astype(np.float32)
-    assert np.mean(session.run(None, {"X": rows})[0] == model.predict(rows.astype(float))) > 0.98
 
 
 def test_a_release_of_skl2onnx_without_its_parser_is_named(monkeypatch):
