@@ -10,8 +10,11 @@ from pathlib import Path
 import kampong
 
 SOURCE = Path(kampong.__file__).parent
-CLIENTS = ("streaming", "adapters", "report", "cli", "merging", "parts")
+CLIENTS = ("streaming", "adapters", "report", "cli", "merging")
 """Rooms that use models from outside."""
+
+TABLES = ("columns", "map_blocks", "map_partitions", "to_numpy")
+"""Members that tell what kind of table holds a user's rows; asking for them asks nothing of a model."""
 
 SETTINGS = "settings"
 
@@ -28,7 +31,7 @@ def main(shrink: int = 1) -> None:
     kinds = statistics_classes(trees)
     found = {
         "private reaches into another object, in rooms that use models": reaches(trees),
-        "hasattr on another object, in rooms that use models": asks(trees),
+        "hasattr on models, in rooms that use models": asks(trees),
         "isinstance on statistics outside statistics/": tests_of_kind(trees, kinds),
         "module-level numbers outside settings.py": numbers(trees),
         "fields of settings.py": fields(trees),
@@ -56,7 +59,7 @@ def statistics_classes(trees) -> set[str]:
 
 
 def reaches(trees) -> list[tuple[Path, int]]:
-    """Return the places that read a private member of something other than self."""
+    """Return the places that read a private member of something other than self, also by its name as text."""
     found = []
     for path, tree in trees.items():
         if path.parts[0].removesuffix(".py") not in CLIENTS:
@@ -64,10 +67,21 @@ def reaches(trees) -> list[tuple[Path, int]]:
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         own |= {target.attr for node in ast.walk(tree) for target in assigned(node)}
         for node in ast.walk(tree):
-            private = isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
-            if private and node.attr not in own and node.attr not in ("_asdict", "_replace", "_fields"):
+            owner, name = read_of(node)
+            private = name.startswith("_") and not name.startswith("__")
+            if private and owner not in ("self", "cls", "os") and name not in (*own, "_asdict", "_replace", "_fields"):
                 found.append((path, node.lineno))
     return found
+
+
+def read_of(node) -> tuple[str, str]:
+    """Return the object and the name of a member that an expression reads, empty where it reads none."""
+    if isinstance(node, ast.Attribute):
+        return (node.value.id if isinstance(node.value, ast.Name) else ""), node.attr
+    asks = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
+    if asks and isinstance(node.args[1], ast.Constant):
+        return ast.unparse(node.args[0]), str(node.args[1].value)
+    return "", ""
 
 
 def assigned(node):
@@ -82,7 +96,7 @@ def assigned(node):
 
 
 def asks(trees) -> list[tuple[Path, int]]:
-    """Return the places that ask another object whether it has a member."""
+    """Return the places that ask a model, or anything but a table of rows, whether it has a member."""
     return [
         (path, node.lineno)
         for path, tree in trees.items()
@@ -91,7 +105,8 @@ def asks(trees) -> list[tuple[Path, int]]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "hasattr"
-        and not (isinstance(node.args[0], ast.Name) and node.args[0].id == "self")
+        and read_of(node)[0] != "self"
+        and read_of(node)[1] not in TABLES
     ]
 
 

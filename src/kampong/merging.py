@@ -9,17 +9,17 @@ parts is fixed before (`fit_landmarks`), and what must differ, the seeds of thei
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from sklearn.base import clone
 
 from kampong._core.compute import alone, mix
-from kampong.data.validation import check_weights, check_whole, validate_batch
+from kampong.contract import stream_model
+from kampong.data.validation import check_whole
 from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.stream_model import KernelModel
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.kernels.landmarks import LandmarkBasis
 from kampong.selectors import InformationGain
 
 if TYPE_CHECKING:
@@ -79,14 +79,9 @@ def statistics_of(
     check_mergeable(model)
     if n_jobs is not None:
         return _learnt_apart(model, parts, number, n_jobs)
-    result = _blank(model)
-    if hasattr(result, "random_state"):
-        if isinstance(result, KernelSubspace):
-            result._features_seed = result.random_state  # Fourier features are the same for all parts
-        result.random_state = part_seed(result.random_state, number)
-        statistics = getattr(result, "_statistics", None)
-        if isinstance(result, KernelSubspace) and statistics is not None and statistics.basis is not None:
-            result._statistics = result._empty_on(statistics.basis)  # its sample draws from the seed of the part
+    learner = stream_model(model)
+    seed = part_seed(learner.read("random_state"), number) if _draws(model) else None
+    result: Model = learner.blank(seed).estimator
     for part in parts:
         for X, y, *rest in _batches(part):
             if X.shape[0]:
@@ -118,9 +113,7 @@ def _learnt_apart(model: Model, parts: Iterable[Any], number: int, n_jobs: int) 
     found: Any = pairwise(learnt, merge_two)
     if found is None:
         return blank
-    if hasattr(blank, "random_state"):
-        found.random_state = blank.random_state
-    merged: Model = found
+    merged: Model = _with_seed_of(found, blank)
     return merged
 
 
@@ -142,11 +135,9 @@ def merge_two(first: Model, second: Model) -> Model:
     estimator
         A new one, or one of both.
     """
-    if not second.__sklearn_is_fitted__():
+    if not stream_model(second).fitted:
         return first
-    both: Any = first
-    merged: Model = both.merge(second) if first.__sklearn_is_fitted__() else second
-    return merged
+    return _merged((first, second)) if stream_model(first).fitted else second
 
 
 def pairwise(values: Iterable[Any], join: Callable[[Any, Any], Any]) -> Any:
@@ -209,7 +200,7 @@ def merge_all(models: Iterable[Model], *, fan_in: int = FAN_IN) -> Model:
     count = 0
     for model in models:
         check_mergeable(model)
-        if model.__sklearn_is_fitted__():
+        if stream_model(model).fitted:
             count += 1
             _push(levels, 0, model, fan_in)
     result: Model | None = None
@@ -260,17 +251,7 @@ def fit_landmarks(model: Kernel, X: Any, y: Any, sample_weight: Any = None) -> K
             f"fit_landmarks: {type(model).__name__} has no landmarks. It is for KernelFisherDiscriminant and "
             "KernelMarginSubspace; other models need no preparation."
         )
-    result = _blank(model, keep=False)
-    X, y = validate_batch(result, X, y, reset=True)
-    weights = check_weights(sample_weight, X.shape[0])
-    if not weights.any():
-        raise ValueError(f"fit_landmarks: the {X.shape[0]} rows have no weight. Give at least one row a weight.")
-    result._start(X.shape[1], None)
-    basis = result._placed(X, y, weights).basis
-    # A column that is constant in the sample may vary in other parts.
-    if isinstance(basis, LandmarkBasis) and basis.kernel.varying is not None:
-        basis = LandmarkBasis(replace(basis.kernel, varying=None), basis.landmarks)
-    result._statistics = result._empty_on(basis)
+    result: Kernel = KernelModel(model).placed(X, y, sample_weight).estimator
     return result
 
 
@@ -321,22 +302,24 @@ def _push(levels: list[list[Model]], number: int, model: Model, fan_in: int) -> 
 
 
 def _merged(models: Sequence[Model]) -> Model:
-    result: Any = models[0]
-    for model in models[1:]:
-        result = result.merge(model)
-    merged: Model = result
+    merged: Model = reduce(lambda one, other: one.merge(other), map(stream_model, models)).estimator
     return merged
 
 
-def _blank(model: Model, *, keep: bool = True) -> Model:
-    """Return a model with the same parameters that has learnt nothing; landmarks stay."""
-    result: Model = clone(model)
-    statistics = getattr(model, "_statistics", None)
-    if keep and isinstance(result, KernelSubspace) and statistics is not None and statistics.basis is not None:
-        result.n_features_in_ = model.n_features_in_
-        if hasattr(model, "feature_names_in_"):
-            result.feature_names_in_ = model.feature_names_in_
-        result._statistics, result._said = result._empty_on(statistics.basis), False
-        result._width = model._width if isinstance(model, KernelSubspace) else None
-        result._forget_results()
+def solved_as(result: Any, model: Any) -> Any:
+    """Return a merged model with the seed of the model that was given, solved where it can be."""
+    result, learnt = _with_seed_of(result, model), stream_model(result)
+    if learnt.can.freeze:
+        learnt.predictor()
+    return result
+
+
+def _draws(model: Any) -> bool:
+    """Tell whether a model draws samples, and so has a seed."""
+    return "random_state" in model.get_params(deep=False)
+
+
+def _with_seed_of(result: Any, model: Any) -> Any:
+    if _draws(model):
+        result.random_state = model.random_state
     return result

@@ -215,3 +215,12 @@ def test_what_cannot_be_converted_is_named():
     model = KernelFisherDiscriminant(kernel=product, landmarks=4).fit(X, y)
     with pytest.raises(TypeError, match=r"KernelFisherDiscriminant as ONNX: a kernel that is callable"):
         to_onnx(model)
+
+
+def test_a_release_of_skl2onnx_without_its_parser_is_named(monkeypatch):
+    X, y = rows_of("iris")
+    monkeypatch.delattr("skl2onnx._parse._parse_sklearn_classifier")
+    with pytest.raises(
+        ImportError, match=f"skl2onnx {skl2onnx.__version__} has no _parse_sklearn_classifier, .* Install"
+    ):
+        to_onnx(FisherDiscriminant(ridge=0.1).fit(X, y))

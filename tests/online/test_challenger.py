@@ -9,6 +9,7 @@ pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra"
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
 import kampong
+from kampong.estimators.stream_model import KernelModel
 from kampong.files import CheckpointError, read, write
 from kampong.files.models import unpack
 from kampong.kernels.functions import make_kernel
@@ -127,7 +128,7 @@ def test_a_beginning_that_does_not_represent_the_stream_is_overcome(tmp_path, mo
 def test_who_stays(alone, estimated, wins):
     X, y = rings(300)
     learnt = model().partial_fit(X, y)
-    one = Challenger(learnt, learnt.freeze(), 256)
+    one = Challenger(KernelModel(learnt), learnt.freeze(), 256)
     one.alone[:], learnt._statistics.estimated = alone, estimated
     assert one.wins is wins
 
@@ -271,7 +272,7 @@ def test_memory_does_not_grow_with_the_stream(tmp_path, monkeypatch):
         learn(source(folder / "a.csv"), model(), model_file=str(folder / "m"))
         state = read_model(str(folder / "m"))[1]
         assert state.course.challenger is not None
-        both = state.course.challenger.model, read_model(str(folder / "m"))[0]
+        both = state.course.challenger.model.estimator, read_model(str(folder / "m"))[0]
         # the first landmarks are rows of the first block
         assert all(len(one.landmarks_) <= 256 and one._statistics.kept.n_kept <= 128 for one in both)
         arrays = read(str(folder / "m"))[0]

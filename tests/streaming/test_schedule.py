@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 
 import kampong
+from kampong.contract import stream_model
 from kampong.streaming import learn
 from kampong.streaming.schedule import FULL, Schedule, power_of_two
 from kampong.streaming.sources import blocks
@@ -39,7 +40,7 @@ def test_a_wide_model_of_few_classes_is_renewed_more_often():
     found = {}
     for n_classes in (2, 8, 64):
         model = kampong.InterClassScatter().partial_fit(rng.normal(size=(128, 9000)), np.arange(128) % n_classes)
-        found[n_classes] = Schedule.of(model)
+        found[n_classes] = Schedule.of(stream_model(model))
     assert [(one.least, one.parts) for one in found.values()] == [(16, 64), (64, 16), (512, 2)]
     assert [one.interval(1024) for one in found.values()] == [16, 64, 512]
     assert [one.interval(8192) for one in found.values()] == [512, 2048, 8192]  # solving costs about what learning does

@@ -1,6 +1,7 @@
 """Text in a stream: as wide as its words, the same as at the full width, readable, merged and resumed."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("typer", reason="the stream tool needs the `stream` extra")
 
 import kampong
 from command import call
+from kampong.estimators.stream_model import FisherModel
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.inspection import describe, merge_files
 from kampong.streaming.model_file import read_model
@@ -44,7 +46,7 @@ def test_a_model_is_as_wide_as_its_words_and_says_the_same(tmp_path, monkeypatch
     (tmp_path / "new.csv").write_text("note\nboat boat wave\ncloud over the harbour\nunheard words only\n")
     said = {}
     for grows in (True, False):
-        monkeypatch.setattr(kampong.FisherDiscriminant, "columns_can_move", grows)
+        monkeypatch.setattr(FisherModel, "can", replace(FisherModel.can, widen=grows))
         files = {"model_file": str(tmp_path / f"m{grows}"), "out": str(tmp_path / f"o{grows}.csv")}
         run = learn(source(tmp_path / "a.csv"), model(), **files)
         rows = [line.split(",") for line in (tmp_path / f"o{grows}.csv").read_text().splitlines()[1:]]

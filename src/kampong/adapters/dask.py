@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.compute import alone, stack
 from kampong._core.extras import extra
 from kampong.adapters.file_parts import Counts
+from kampong.contract import stream_model
 from kampong.data.validation import check_finite, check_rows
 from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.stream_model import KernelModel
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.merging import check_mergeable, fit_landmarks, merge_two, part_seed, statistics_of
+from kampong.merging import check_mergeable, fit_landmarks, merge_two, part_seed, solved_as, statistics_of
 from kampong.registry import from_bytes
-from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.sampling import row_keys
 
 with extra("dask", "kampong.adapters.dask"):
@@ -141,11 +142,7 @@ def fit_counted(
             f"{type(model).__name__}: none of the {len(parts.arguments)} parts has a row of positive weight. Check the "
             "source, and give at least one row a weight."
         )
-    if hasattr(result, "random_state"):
-        result.random_state = model.random_state
-    if hasattr(result, "freeze"):
-        result.freeze()
-    return result, counts
+    return solved_as(result, model), counts
 
 
 def transform(model: Any, X: Any) -> Any:
@@ -328,7 +325,7 @@ def prepared(model: Any, parts: Parts, client: Any, patience: float = PATIENCE) 
     """Return a kernel model with its landmarks fixed; other models need nothing."""
     if not isinstance(model, KernelSubspace):
         return statistics_of(model, [])
-    if isinstance(getattr(model, "_statistics", None), KernelScatter):
+    if KernelModel(model).basis is not None:
         return statistics_of(model, [])
     landmarks = model.landmarks
     if not isinstance(landmarks, str | int):
@@ -424,7 +421,8 @@ def _predictor(model: Any) -> Any:
     if isinstance(model, MARGIN_MODELS):
         check_is_fitted(model)
         return model
-    frozen = model.freeze() if hasattr(model, "freeze") else None
+    learnt = stream_model(model)
+    frozen = learnt.predictor() if learnt.can.freeze else None
     if frozen is None:
         raise TypeError(
             f"{type(model).__name__} has no frozen predictor. Give a fitted linear or kernel subspace of two "
@@ -434,7 +432,8 @@ def _predictor(model: Any) -> Any:
 
 
 def _names(model: Any) -> tuple[str, ...] | None:
-    return tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
+    names = stream_model(model).read("feature_names_in_")
+    return None if names is None else tuple(names)
 
 
 def _map(answer: _Answer, X: Any, columns: list[Any] | None, dtype: Any = np.float64) -> Any:

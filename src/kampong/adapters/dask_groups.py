@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dask
-from dask._task_spec import DataNode, Task, TaskRef, convert_legacy_graph
+from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from kampong.adapters.dask_parts import current_client, merged_tree
 from kampong.merging import pairwise
@@ -196,13 +196,17 @@ def _merge_group(common: Any, items: Sequence[Any]) -> Any:
 
 
 def tasks_inside(parts: Parts, groups: Sequence[range]) -> list[Inside] | None:
-    """Return the tasks that run inside each group's own; None where blocks lie on workers, or are cut from others."""
+    """Return the tasks that run inside each group's own.
+
+    None where blocks lie on workers, are cut from others, or are tasks of Dask's older form.
+    """
     if not parts.collections:
         return []  # files: each task reads its own
-    whole: dict[Any, Any] = {}
+    graph: dict[Any, Any] = {}
     for collection in parts.collections:
-        whole.update(collection.dask)
-    graph = convert_legacy_graph(whole)
+        graph.update(collection.dask)
+    if not all(isinstance(node, GraphNode) for node in graph.values()):
+        return None
     orders = []
     for arguments in parts.arguments:
         order = _order(graph, [argument.key for argument in arguments])

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
+from dask.task_spec import DataNode, Task, TaskRef
 
 from kampong._core.compute import alone, stack
 from kampong.adapters.dask_groups import Inside, inside_of, near, tasks_inside, threads_of
@@ -26,6 +26,7 @@ from kampong.data.validation import check_finite, check_rows, refuse_overflow
 from kampong.kernels.functions import Columns, columns_of, kernel_scores
 from kampong.margin.classifiers import CoreVectorClassifier
 from kampong.margin.mmda import MaximumMarginDiscriminant
+from kampong.margin.remote_fit import feature_map, fit_on_parts
 from kampong.margin.remote_protocol import (
     Arrived,
     Question,
@@ -72,7 +73,7 @@ def fit_margin(model: Any, parts: Parts, client: Any, patience: float) -> tuple[
         Records, rows and dead letters.
     """
     holder = PartsInMemory(parts, client, patience, type(model).__name__)
-    model._fit_elsewhere(holder, holder.columns, holder.classes, holder.codes)
+    fit_on_parts(model, holder, holder.columns, holder.classes, holder.codes)
     if isinstance(model, MaximumMarginDiscriminant):
         model.class_means_ = holder.class_means(model)
     model.moved_ = dict(holder.moved)
@@ -102,6 +103,8 @@ class PartsInMemory:
         if found is None:
             raise ValueError(f"{owner}: no part has a row. Check the source.")
         self.counts, self.columns, labels, lengths, self.dtype = found
+        self.classes: np.ndarray
+        self.codes: Integer
         self.classes, self.codes = np.unique(labels, return_inverse=True)
         self.starts = np.concatenate([[0], np.cumsum(lengths)])
         self.n_samples, self.width = int(self.starts[-1]), len(self.columns.mean)
@@ -152,17 +155,18 @@ class PartsInMemory:
 
     def class_means(self, model: Any) -> Float:
         """Return the mean of each class in the space of the features of a model; its support vectors are there."""
-        if model._components is not None:
-            how: tuple[Any, ...] = (model._components,)
-            beside, size = list[list[Delayed]](), model._components.nbytes
+        mapped = feature_map(model)
+        if mapped.directions is not None:
+            how: tuple[Any, ...] = (mapped.directions,)
+            beside, size = list[list[Delayed]](), mapped.directions.nbytes
         else:
             came = np.concatenate([one.numbers for one in self._arrived])
             order = np.argsort(came)
-            places = order[np.searchsorted(came, model.support_, sorter=order)].astype(np.int32)
-            how, beside = (model._kernel, places, model.features_), self._beside(self._arrived)
-            size = places.nbytes + size_of(model.features_)
+            places = order[np.searchsorted(came, mapped.support, sorter=order)].astype(np.int32)
+            how, beside = (mapped.kernel, places, mapped.coefficients), self._beside(self._arrived)
+            size = places.nbytes + size_of(mapped.coefficients)
         self.moved["weights"] += size * self._workers()
-        width = (self.classes, model._n_features_out)
+        width = (self.classes, mapped.coefficients.shape[0])
         sums, counts = self._asked("means", _sum_part, _join_sums, (how, *width), beside=beside)
         means: Float = refuse_overflow(type(model).__name__, sums / counts[:, None])
         return means

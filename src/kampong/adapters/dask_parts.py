@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 import numpy as np
-from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import DataNode, List, Task, TaskRef
 
 from kampong.adapters.file_parts import Counts, batches_of, files_of, packed, schema_of, unpacked
 from kampong.merging import FAN_IN, grouped
@@ -110,7 +111,7 @@ def parts_of(X: Any, y: Any, weights: Any, layout: Layout | None) -> Parts:
         return _array_parts(X, y, weights)
     if kind[0] in ("dask", "dask_expr") and hasattr(X, "map_partitions"):
         return _frame_parts(X, y, weights)
-    if isinstance(X, str | list | tuple) or hasattr(X, "__fspath__"):
+    if isinstance(X, str | list | tuple | os.PathLike):
         if weights is not None:
             raise ValueError("fit: files have no column of weights here. Read them as a dask dataframe for that.")
         return _file_parts(X, y, layout)

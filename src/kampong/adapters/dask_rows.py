@@ -8,11 +8,11 @@ import numpy as np
 
 from kampong._core.compute import alone, stack
 from kampong.adapters.dask_margin import PartsInMemory
-from kampong.build import RowsInHand
 from kampong.data.validation import check_weights
-from kampong.statistics.all_rows import ClassRows, within_squares, within_times
+from kampong.estimators.stream_model import SubspaceModel
+from kampong.statistics.all_rows import within_squares, within_times
 from kampong.statistics.means import ClassMeans
-from kampong.statistics.remote_rows import Drawn, PartRows, drawn, members_of
+from kampong.statistics.remote_rows import Drawn, drawn, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,15 +44,8 @@ def fit_rows(model: Any, parts: Parts, client: Any, patience: float) -> tuple[An
     """
     name = type(model).__name__
     holder = WideParts(parts, client, patience, name)
-    model.n_features_in_ = holder.width
-    model._start(holder.width, holder.classes[holder.codes])
-    if type(model._statistics) is not ClassRows:
+    if not SubspaceModel(model).fit_parts(holder.means, holder, holder.classes[holder.codes]):
         return None
-    model._statistics = PartRows(holder.means, holder)
-    nothing: Any = None
-    known = model._remember(model._make(RowsInHand(nothing, None, None)))
-    means = model._statistics.without_rows()
-    model._statistics = means if known.criterion.needs_within else means.plain()
     model.moved_ = dict(holder.moved)
     return model, holder.counts
 
@@ -90,7 +83,7 @@ class WideParts(PartsInMemory):
     @property
     def _codes(self) -> Any:
         """What turns labels into the numbers of the classes as they appeared."""
-        return self.means._index.sorted, self.means._index.order
+        return self.means.classes, self.means.appeared
 
 
 # Tasks.

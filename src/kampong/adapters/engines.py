@@ -20,12 +20,13 @@ import numpy as np
 from kampong._core.compute import alone
 from kampong._core.extras import how_to_install
 from kampong.adapters.file_parts import files_of, packed, records_of, schema_of, unpacked
+from kampong.contract import stream_model
 from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.files import held
 from kampong.files.replace import write_bytes
 from kampong.merging import FAN_IN, check_mergeable, statistics_of
 from kampong.registry import from_bytes
-from kampong.streaming.columns.memory import Memory, can_widen
+from kampong.streaming.columns.memory import Memory
 from kampong.streaming.errors import RecordError, ResumeError, SourceError, StreamError, UsageError
 from kampong.streaming.inspection import merge_states
 from kampong.streaming.model_file import Counters, StreamState, model_bytes, read_model_bytes, with_stream, write_model
@@ -180,7 +181,7 @@ def _finished(data: bytes, notes: str, model: Any, where: Sequence[str], schema:
     learnt.random_state = model.random_state
     if isinstance(learnt, KernelSubspace):
         learnt.landmarks = model.landmarks
-    learnt._before_save()  # a loaded model then answers at once
+    stream_model(learnt).settle()  # a loaded model then answers at once
     return PartsRun(learnt, counters, schema, parts, state.memory, dead)
 
 
@@ -217,10 +218,10 @@ def learn_file(task: FileTask, number: int) -> tuple[bytes, str]:
     path, schema, counters = unpacked(task.packed)[number], task.schema, Counters()
     letters: list[dict[str, Any]] = []
     with alone():
-        model = statistics_of(from_bytes(task.model), [], number=number)
-        memory = Memory(schema, grows=can_widen(model))
+        learner = stream_model(statistics_of(from_bytes(task.model), [], number=number))
+        model, memory = learner.estimator, Memory(schema, grows=learner.can.widen)
         if memory.grows and schema.texts:
-            model._expect_width(schema.width)
+            learner.expect_width(schema.width)
         for batch in records_of(path, task.layout, schema, untrusted=task.untrusted):
             if batch.dead and task.strict:
                 raise RecordError(
@@ -234,8 +235,8 @@ def learn_file(task: FileTask, number: int) -> tuple[bytes, str]:
                 facts = {"line": letter.line, "offset": letter.offset, "reason": letter.reason, "record": letter.text}
                 letters.append(facts)
             if batch.rows:
-                if model.__sklearn_is_fitted__() and memory.width > model.n_features_in_:
-                    model._move_columns(np.arange(model.n_features_in_), memory.width)
+                if learner.fitted and memory.width > model.n_features_in_:
+                    learner.move_columns(np.arange(model.n_features_in_), memory.width)
                 model.partial_fit(batch.X, batch.y)
                 _check_classes(path, model, task)
         note = {"source": path, "records": counters.records, "rows": counters.rows, "dead": counters.dead}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._core.locks import lock_of
+from kampong.contract import stream_model
 from kampong.data.labels import LabelIndex, check_indicator, check_labels, is_indicator, members_of, memberships_of
 from kampong.data.validation import check_number, check_weights, check_whole
 from kampong.files import CheckpointError
@@ -95,10 +96,10 @@ def contribution(
     step = "Rounds are counted from 0."
     turn = check_whole("contribution", "round_number", round_number, low=0, high=MOST_NUMBER, next_step=step)
     learnt = statistics_of(model, [(X, y, sample_weight)], number=number)
-    statistics = getattr(learnt, "_statistics", None)
+    statistics = stream_model(learnt).statistics
     named = model.head in HEADS and not HEADS[model.head].needs_sample
-    if named and statistics is not None and statistics.basis is not None:
-        statistics.kept = None  # a head that is named can do without
+    if named and statistics is not None:
+        statistics.drop_sample()  # a head that is named can do without
     _refuse_rows(learnt, statistics)
     if not learnt.__sklearn_is_fitted__():
         raise ValueError("contribution: there is no row of positive weight, so there is nothing to send.")
@@ -253,7 +254,7 @@ def _terms(model: Any) -> dict[str, Any]:
     if model.__sklearn_is_fitted__():
         terms["number of columns"] = model.n_features_in_
         terms["names of columns"] = getattr(model, "feature_names_in_", None)
-        statistics = getattr(model, "_statistics", None)
+        statistics = stream_model(model).statistics
         if statistics is not None and statistics.basis is not None:
             terms["kernel features"] = statistics.basis
         terms["several labels a row"] = bool(getattr(statistics, "multilabel", False))
@@ -277,7 +278,7 @@ def _shown(value: Any) -> str:
 
 def _mean_weight(model: Any) -> float:
     """Return the mean weight of the rows of a client."""
-    statistics = getattr(model, "_statistics", None)
+    statistics = stream_model(model).statistics
     weight = model.class_counts_.sum() if statistics is None else statistics.row_weight
     return float(weight) / max(int(model.n_samples_seen_), 1)
 

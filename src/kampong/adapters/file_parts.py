@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,7 +50,7 @@ def files_of(where: Any) -> list[str]:
         Each file once, in the order given.
     """
     found: dict[str, None] = {}
-    for one in [where] if isinstance(where, str) or hasattr(where, "__fspath__") else where:
+    for one in [where] if isinstance(where, str | os.PathLike) else where:
         path = Path(one)
         if path.is_dir():
             inside = sorted(

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from kampong import registry
 from kampong._core.extras import extra
 from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_values
+from kampong.contract import stream_model
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.export.margin import margin_scores
 from kampong.margin.classifier import MarginClassifier
 
 with extra("onnx", "kampong.adapters.onnx"):
     from skl2onnx import to_onnx as convert
     from skl2onnx import update_registered_converter
-    from skl2onnx._parse import _parse_sklearn_classifier
     from skl2onnx.common.data_types import (
         DoubleTensorType,
         FloatTensorType,
@@ -93,7 +94,7 @@ def to_onnx(model: Any, *, transform: bool = False, single: bool = False) -> Mod
             inner = place < len(steps) - 1
             options[id(step)] = {"zipmap": False, "transform": inner or transform, "single": single}
     last = steps[-1]
-    if not isinstance(last, _KINDS) and hasattr(last, "predict_proba"):
+    if not isinstance(last, _KINDS) and stream_model(last).read("predict_proba") is not None:
         options[id(last)] = {"zipmap": False}
     file: ModelProto = convert(
         model, initial_types=[("X", FloatTensorType([None, model.n_features_in_]))], options=options
@@ -129,11 +130,25 @@ def _options(scope: Any, model: Any) -> dict[str, Any]:
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """Declare the outputs: one of coordinates, or labels and probabilities as for every classifier."""
     if not _options(scope, model)["transform"]:
-        return _parse_sklearn_classifier(scope, model, inputs, custom_parsers)
+        return _classifier_parser()(scope, model, inputs, custom_parsers)
     operator = scope.declare_local_operator(f"Kampong{type(model).__name__}", model)
     operator.inputs = inputs
     operator.outputs.append(scope.declare_local_variable("variable", guess_tensor_type(inputs[0].type)))
     return operator.outputs
+
+
+def _classifier_parser() -> Any:
+    """Return what declares the outputs of scikit-learn's classifiers, which has no public name."""
+    try:
+        from skl2onnx._parse import _parse_sklearn_classifier
+    except ImportError:
+        import skl2onnx
+
+        raise ImportError(
+            f"kampong.adapters.onnx: skl2onnx {skl2onnx.__version__} has no _parse_sklearn_classifier, which says what "
+            "a classifier returns. Install a release that has it, such as skl2onnx 1.20, or export with to_sklearn."
+        ) from None
+    return _parse_sklearn_classifier
 
 
 def _shapes(operator: Any) -> None:
@@ -141,7 +156,7 @@ def _shapes(operator: Any) -> None:
     model, rows = operator.raw_operator, operator.inputs[0].get_first_dimension()
     real = DoubleTensorType if isinstance(operator.inputs[0].type, DoubleTensorType) else FloatTensorType
     if len(operator.outputs) == 1:
-        operator.outputs[0].type = real([rows, model._n_features_out])
+        operator.outputs[0].type = real([rows, len(model.get_feature_names_out())])
         return
     several = isinstance(model, DiscriminantSubspace) and _known(model).head.multilabel
     named = model.classes_.dtype.kind in "OUS" and not _options(operator.scope_inst, model)["nocl"]
@@ -199,18 +214,16 @@ def _points(graph: Graph, rows: str, model: Any, shown: bool) -> str:
         if not shown or not len(known.hidden):
             return points
         return graph.node("Slice", points, np.array([0]), np.array([len(known.components)]), np.array([1]))
-    coefficients = model._plain()[0]
-    if model._kernel.name == "linear":
-        directions = np.asarray(coefficients @ model.support_vectors_.astype(np.float64))
-        return graph.node("MatMul", rows, directions.T)
-    return graph.node("MatMul", kernel_values(graph, rows, model._kernel, model.support_vectors_), coefficients.T)
+    found = margin_scores(model)
+    if found.directions is not None:
+        return graph.node("MatMul", rows, found.directions.T)
+    return graph.node("MatMul", kernel_values(graph, rows, found.kernel, found.support_vectors), found.coefficients.T)
 
 
 def _margin_scores(graph: Graph, points: str, model: Any) -> str:
     """Write one score a class; two classes have the one score with both signs."""
-    _, weights, offsets = model._plain()
-    if len(weights) == 2:
-        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    found = margin_scores(model)
+    weights, offsets = found.weights, found.offsets
     if len(weights) == 1:
         weights, offsets = np.concatenate([-weights, weights]), np.concatenate([-offsets, offsets])
     return graph.affine(points, weights, np.maximum(offsets, -1e30))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,13 @@ from sklearn.base import clone
 
 from kampong._core.compute import one_blas_thread
 from kampong._core.extras import extra
+from kampong.contract import stream_model
 from kampong.data.validation import check_finite, check_weights
 from kampong.estimators import FisherDiscriminant
 from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.stream_model import SubspaceModel
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.reservoir import ClassReservoir
 
 with extra("river", "kampong.adapters.river"):
     import pandas as pd
@@ -154,25 +154,13 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             return self._model, self._columns
         new = sorted(new, key=lambda name: (str(type(name)), name))
         columns = self._columns | {name: len(self._columns) + place for place, name in enumerate(new)}
-        if not hasattr(self._model, "_statistics"):
-            return self._model, columns
-        width = len(columns)
-        fresh = clone(self._model)
-        fresh.n_features_in_ = width
-        fresh._start(width, None)
-        old, laid_out = self._model._statistics, fresh._statistics
-        if type(old) is not type(laid_out):
+        try:
+            return SubspaceModel(self._model).grown(len(columns)).estimator, columns
+        except ValueError as error:
             raise ValueError(
-                f"StreamingSubspace: with {width} features {type(fresh).__name__} would keep a "
-                f"{type(laid_out).__name__} in place of a {type(old).__name__}, which cannot be made of it. "
-                "Hash the features "
-                "(river.preprocessing.FeatureHasher), or use InterClassScatter, which takes any number."
-            )
-        grown = copy.copy(self._model)
-        grown._move_columns(np.arange(old.n_features), width)
-        if isinstance(grown._statistics, ClassReservoir) and isinstance(laid_out, ClassReservoir):
-            grown._statistics.budget = laid_out.budget
-        return grown, columns
+                f"StreamingSubspace: {error} Hash the features (river.preprocessing.FeatureHasher), or use "
+                "InterClassScatter, which takes any number."
+            ) from None
 
     # Predicting.
 
@@ -281,7 +269,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
 
     def _ladder(self) -> Ladder | None:
         """Return the half-lives, where they predict: two classes have come, and forgetting may help."""
-        statistics = getattr(self._model, "_statistics", None)
+        statistics = stream_model(self._model).statistics
         drifting = None if statistics is None else statistics.drifting
         ladder = None if drifting is None else drifting.half_lives
         return ladder if ladder is not None and ladder.awake and len(self._names) > 1 else None
@@ -306,10 +294,8 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             keep = known
         else:
             self._chosen = 2 * self._rows
-        if isinstance(model, FisherDiscriminant) and isinstance(model._statistics, DriftingScatter):
-            self._known = model._freeze_all(keep)
-        else:
-            self._known = model.freeze(keep=keep)
+        learner = stream_model(model)
+        self._known = learner.predictor(keep, all_rows=isinstance(learner.statistics, DriftingScatter))
 
     def _seen(self, known: Predictor) -> list[Any]:
         """Return the labels that a predictor tells apart."""

@@ -19,10 +19,11 @@ from scipy import sparse
 
 from kampong._core.compute import alone
 from kampong._core.extras import extra
+from kampong.contract import stream_model
 from kampong.estimators.kernel_subspace import KernelSubspace
-from kampong.merging import FAN_IN, check_mergeable, merge_all, statistics_of
+from kampong.estimators.stream_model import KernelModel
+from kampong.merging import FAN_IN, check_mergeable, merge_all, solved_as, statistics_of
 from kampong.registry import from_bytes
-from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.streaming.errors import StreamError
 
 with extra("spark", "kampong.adapters.spark"):
@@ -90,7 +91,7 @@ def fit(
     model: Any = estimator
     check_mergeable(model)
     columns = _columns(dataframe, features, label, weight)
-    if isinstance(model, KernelSubspace) and not isinstance(getattr(model, "_statistics", None), KernelScatter):
+    if isinstance(model, KernelSubspace) and KernelModel(model).basis is None:
         raise ValueError(
             f"{type(model).__name__}: parts need the same landmarks. Place them on a sample of the rows first, with "
             "kampong.fit_landmarks(model, X, y), and fit what it returns."
@@ -102,13 +103,9 @@ def fit(
         states = states.withColumn("group", group).groupBy("group").applyInArrow(_merge_group, STATES)
     rows = _in_order(states)
     result: Any = merge_all(from_bytes(bytes(row["state"])) for row in rows)
-    if hasattr(result, "random_state"):
-        result.random_state = model.random_state
     if columns.kind == "numbers":
         result.feature_names_in_ = np.array(columns.names, dtype=object)
-    if hasattr(result, "freeze"):
-        result.freeze()
-    fitted: Model = result
+    fitted: Model = solved_as(result, model)
     return fitted
 
 
@@ -455,13 +452,14 @@ _HIDDEN = "__kampong_features"
 def _answered(model: Any, dataframe: Any, features: Any, output: str, kind: Any, what: str) -> Any:
     from pyspark.sql.types import StructType
 
-    frozen = model.freeze() if hasattr(model, "freeze") else None
+    learnt = stream_model(model)
+    frozen = learnt.predictor() if learnt.can.freeze else None
     if frozen is None:
         raise TypeError(
             f"{what}: {type(model).__name__} has no frozen predictor. Give a fitted linear or kernel subspace of two "
             "classes or more."
         )
-    if features is None and hasattr(model, "feature_names_in_"):
+    if features is None and learnt.read("feature_names_in_") is not None:
         features = model.feature_names_in_.tolist()
     if features is None:
         raise ValueError(f"{what}: which columns are the features? Name them, as in fit.")

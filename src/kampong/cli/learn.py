@@ -374,10 +374,10 @@ def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) 
 
 
 def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
-    from kampong.streaming.prediction import known_classes
+    from kampong.contract import stream_model
 
     counters = run.counters
-    classes = known_classes(run.model)
+    classes = stream_model(run.model).classes
     if run.finished and classes is not None and len(classes) == 1:
         say(quiet, f"WARNING: only the class {classes[0]!r} has come. Nothing can be predicted before there are two.")
     if as_json:

@@ -110,6 +110,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a model file: the course of its stream so far, in one HTML file."""
+    from kampong.contract import stream_model
     from kampong.report.page import write_report
     from kampong.streaming.errors import OutputError, UsageError
     from kampong.streaming.history.history import History
@@ -126,7 +127,8 @@ def report(
     provenance = {"source": "standard input" if source == "-" else source, "model file": model, "state": how}
     history = History() if course is None else course.history  # models that were merged have no course
     title = "standard input" if source == "-" else Path(model if len(state.sources) > 1 else source).name
-    solved = learnt.freeze() if course is None and hasattr(learnt, "freeze") else None
+    one = stream_model(learnt)
+    solved = one.predictor() if course is None and one.can.freeze else None
     more = {"predictor": solved if course is None else course.predictor, "memory": state.memory}
     try:
         write_report(path, learnt, history, title=title, provenance=provenance, **more)

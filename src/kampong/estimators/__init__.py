@@ -10,6 +10,7 @@ from kampong.estimators.margin import (
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
+from kampong.estimators.stream_model import SubspaceModel
 from kampong.solvers import solve
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MarginCriterion",
     "MarginSubspace",
     "MaximumMarginCriterion",
+    "SubspaceModel",
     "SupervisedKampongMeasure",
     "solve",
 ]

@@ -121,7 +121,6 @@ class KernelSubspace(DiscriminantSubspace):
     half_life: Any = None
     _space = "directions of the landmarks' span"
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
-    columns_can_move = False
     _tries: ClassVar[bool] = False  # whether heads are compared though nothing asks for it: rows left out one by one
     _width: Choice | None = None  # how γ was chosen
 

@@ -9,7 +9,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn._config import get_config
+import sklearn
 from sklearn.base import clone
 from sklearn.utils import estimator_html_repr
 
@@ -48,7 +48,8 @@ class Shown:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return what Jupyter asks for; scikit-learn 1.6 would leave our page out."""
         found = {"text/plain": repr(self)}
-        if get_config()["display"] == "diagram":
+        tools: Any = sklearn  # it does not tell mypy what it exports
+        if tools.get_config()["display"] == "diagram":
             found["text/html"] = self._html_repr()
         return found
 

@@ -100,8 +100,6 @@ class DiscriminantSubspace(
     _halves_error: float | None
     _said: bool
     _space: ClassVar[str] = "features"
-    columns_can_move: ClassVar[bool] = True
-    """Whether the model can be made wider while it learns."""
     _follows_drift: ClassVar[bool] = False
     _drawn: int | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,50 @@ from sklearn.utils.validation import check_is_fitted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
+
+    from kampong._core.compute import Float, Rows
+    from kampong.kernels.functions import Kernel
+
+
+@dataclass(frozen=True)
+class MarginScores:
+    """How a margin classifier scores rows: kernel values to its support vectors, then two products.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    support_vectors : array or sparse matrix of shape (n_support, n_features)
+        The rows that it takes kernel values to.
+    coefficients : array of shape (p, n_support)
+        What multiplies the kernel values.
+    weights : array of shape (n_scores, p)
+        What multiplies the result; one row for two classes, else one row per class.
+    offsets : array of shape (n_scores,)
+        What is added.
+    """
+
+    kernel: Kernel
+    support_vectors: Rows
+    coefficients: Float
+    weights: Float
+    offsets: Float
+
+    @property
+    def directions(self) -> Float | None:
+        """The coefficients as directions of the rows' own space, for a linear kernel; None for others."""
+        if self.kernel.name != "linear":
+            return None
+        return np.asarray(self.coefficients @ self.support_vectors.astype(np.float64))
+
+
+def margin_scores(model: Any) -> MarginScores:
+    """Return how a fitted margin classifier scores rows, for whoever writes it in another form."""
+    check_is_fitted(model)
+    coefficients, weights, offsets = model._plain()
+    if len(weights) == 2:
+        weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
+    return MarginScores(model._kernel, model.support_vectors_, coefficients, weights, offsets)
 
 
 class ExportingMargin:
@@ -38,22 +83,18 @@ class ExportingMargin:
         from kampong.export.kernel_steps import value_steps
         from kampong.export.linear_steps import product
 
-        check_is_fitted(self)
         model: Any = self  # an estimator
-        coefficients, weights, offsets = model._plain()
+        found = margin_scores(model)
         try:
-            if model._kernel.name == "linear":  # one row a direction instead of all support vectors
-                directions = coefficients @ model.support_vectors_.astype(np.float64)
-                steps = [("directions", product(np.asarray(directions)))]
+            if found.directions is not None:  # one row per direction instead of all support vectors
+                steps = [("directions", product(found.directions))]
             else:
-                steps = value_steps("support", model._kernel, model.support_vectors_, coefficients, sparse)
+                steps = value_steps("support", found.kernel, found.support_vectors, found.coefficients, sparse)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}.to_sklearn: {error}") from None
         head: Any = LinearSVC()
-        if len(weights) == 2:
-            weights, offsets = weights[1:] - weights[:1], offsets[1:] - offsets[:1]
-        head.coef_, head.intercept_, head.classes_ = weights, offsets, model.classes_
-        head.n_features_in_, head.n_iter_ = weights.shape[1], 0
+        head.coef_, head.intercept_, head.classes_ = found.weights, found.offsets, model.classes_
+        head.n_features_in_, head.n_iter_ = found.weights.shape[1], 0
         first: Any = steps[0][1]
         if hasattr(self, "feature_names_in_"):
             first.feature_names_in_ = model.feature_names_in_.copy()

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from kampong.contract import stream_model
 from kampong.criteria import FisherCriterion, MarginCriterion
+from kampong.estimators.stream_model import SubspaceModel
 from kampong.report.drawing import FAINT, INK, LINE, Picture, colour_of, unwrapped
 from kampong.solvers import solve
 
@@ -65,13 +67,13 @@ class ChoiceDisplay(Picture):
             The picture.
         """
         model, _, _ = unwrapped(estimator, None, None, cls.__name__)
-        if not hasattr(model, "choice_"):
+        learnt = stream_model(model)
+        if not isinstance(learnt, SubspaceModel):
             raise TypeError(
                 f"{cls.__name__}: {type(model).__name__} chooses nothing by rows held back. Give a subspace estimator, "
                 "such as FisherDiscriminant."
             )
-        kernel = getattr(model, "_width", None) is not None
-        return cls(model.choice_, parameter="gamma" if kernel else model._kind().parameter).plot(ax)
+        return cls(model.choice_, parameter=learnt.chosen).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw.
@@ -186,8 +188,8 @@ class EigenvalueDisplay(Picture):
             The picture.
         """
         model, _, _ = unwrapped(estimator, None, None, cls.__name__)
-        statistics = getattr(model, "_statistics", None)
-        if statistics is None or not getattr(statistics, "holds_within", False):
+        statistics = stream_model(model).statistics
+        if statistics is None or not statistics.holds_within:
             raise TypeError(
                 f"{cls.__name__}: {type(model).__name__} keeps no within-class scatter, so there is nothing to solve "
                 "for other values of ε. Fit MarginSubspace or FisherDiscriminant on up to 8192 columns, or learn wider "

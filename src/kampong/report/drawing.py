@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -126,8 +127,8 @@ def spreads(X: Any) -> Float:
     """Return the standard deviation of each column."""
     from kampong.kernels.functions import moments
 
-    rows = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
-    return np.sqrt(moments(rows.tocsr() if hasattr(rows, "tocsr") else rows)[1])
+    is_sparse: bool = sparse.issparse(X)  # apart, so that X keeps its type
+    return np.sqrt(moments(X.tocsr() if is_sparse else np.asarray(X, dtype=np.float64))[1])
 
 
 def check_directions(who: str, directions: tuple[int, int], available: int) -> tuple[int, int]:

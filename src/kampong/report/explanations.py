@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.contract import stream_model
 from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
 from kampong.streaming.history.outcomes import class_name
 
@@ -91,7 +92,7 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
                 "losses": choice.losses.tolist(),
                 "chosen": float(choice.value),
             }
-    statistics = getattr(model, "_statistics", None)
+    statistics = stream_model(model).statistics
     drifting = None if statistics is None else statistics.drifting
     ladder = None if drifting is None else drifting.half_lives
     if ladder is not None:
@@ -151,17 +152,18 @@ def directions_of(
 
 def _names(model: Any, predictor: Predictor, memory: Memory | None) -> Callable[[int], tuple[str, int]] | None:
     """Return what names a column and says the sign of its values; None where directions are not made of columns."""
-    if hasattr(model, "landmarks_") or predictor.components.shape[1] != getattr(model, "n_features_in_", -1):
+    learnt = stream_model(model)
+    if learnt.can.landmarks or predictor.components.shape[1] != learnt.read("n_features_in_"):
         return None
     if memory is not None:
         return memory.name_of if memory.schema.columns else lambda column: (f"column {column + 1}", 1)
-    given = getattr(model, "feature_names_in_", None)
+    given = learnt.read("feature_names_in_")
     return lambda column: (f"column {column + 1}" if given is None else str(given[column]), 1)
 
 
 def _spreads(model: Any, predictor: Predictor) -> Float | None:
     """Return the standard deviations of the columns within the classes, where they are known."""
-    statistics = getattr(model, "_statistics", None)
+    statistics = stream_model(model).statistics
     if statistics is None or not statistics.holds_scatter or statistics.n_features != predictor.components.shape[1]:
         return None
     variances = statistics.within_variances()

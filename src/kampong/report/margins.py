@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from kampong.contract import stream_model
 from kampong.report.drawing import INK, Picture, colour_of, marker_of, short
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ class MarginDisplay(Picture):
             The picture.
         """
         check_is_fitted(estimator)
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", ("column 0", "column 1"))]
+        learnt = stream_model(estimator)
+        given = learnt.read("feature_names_in_")
+        names = [str(name) for name in (("column 0", "column 1") if given is None else given)]
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != 2:
             raise ValueError(
@@ -92,15 +96,16 @@ class MarginDisplay(Picture):
         sides = [np.linspace(low[i] - room[i], high[i] + room[i], resolution) for i in (0, 1)]
         grid = np.meshgrid(*sides)
         places: Any = np.column_stack([one.ravel() for one in grid])
-        if hasattr(estimator, "feature_names_in_"):
-            places = type(X)(places, columns=estimator.feature_names_in_)
-        if len(estimator.classes_) == 2 and hasattr(estimator, "decision_function"):
-            scores = estimator.decision_function(places)
+        if given is not None:
+            places = type(X)(places, columns=given)
+        decide = learnt.read("decision_function")
+        if len(estimator.classes_) == 2 and decide is not None:
+            scores = decide(places)
         else:
             scores = np.searchsorted(estimator.classes_, estimator.predict(places))
-        support: Any = getattr(estimator, "support_vectors_", None)
-        if hasattr(support, "toarray"):
-            support = support.toarray()
+        support = learnt.read("support_vectors_")
+        is_sparse: bool = sparse.issparse(support)  # apart, so that support keeps its type
+        support = support.toarray() if is_sparse else support
         picture = cls(grid, scores.reshape(grid[0].shape), rows, y, support=support, names=names)
         return picture.plot(ax)
 

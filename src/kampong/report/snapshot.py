@@ -9,8 +9,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from kampong.contract import stream_model
 from kampong.report.explanations import chosen, curve_of, directions_of
 from kampong.streaming.history.limits import DIRECTIONS
 from kampong.streaming.history.outcomes import CLASSES, OTHER_NAME, RECENT, ClassTable, class_name
@@ -76,7 +78,7 @@ def take(
     dict of str to JSON
         Plain values that share nothing with the model or the history; what is not known is None.
     """
-    predictor = _known(model) if predictor is None else predictor
+    predictor = stream_model(model).known if predictor is None else predictor
     curves, points = history.curves(), history.points()
     table, weights = (history.class_table(), None) if history.rows else _learnt_classes(model)
     order = np.array(sorted(range(len(table.names)), key=lambda place: _natural(table.names[place])), dtype=np.int64)
@@ -267,26 +269,20 @@ def _parameter(history: History, predictor: Predictor | None) -> str:
     return predictor.criterion.parameter
 
 
-def _known(model: Any) -> Predictor | None:
-    """Return what has been solved already."""
-    found: Predictor | None = model._known() if hasattr(model, "_known") else None
-    return found
-
-
 def _facts(model: Any) -> list[list[str]]:
     """Return what the model is and what it uses, without parameters that were left at None."""
     if model is None:
         return [["model", "not started"]]
     facts = [["model", type(model).__name__]]
     reads = {"rows learnt": "n_samples_seen_", "features": "n_features_in_"}
-    if _known(model) is not None:  # solved already
+    if stream_model(model).known is not None:  # solved already
         reads |= {"solver in use": "solver_", "products with S_w": "n_steps_"}
     for name, attribute in reads.items():
         try:
             facts.append([name, as_text(getattr(model, attribute))])
         except (AttributeError, NotFittedError):
             continue
-    if hasattr(model, "get_params"):
+    if isinstance(model, BaseEstimator):
         usual = inspect.signature(type(model)).parameters
         given = {name: value for name, value in model.get_params(deep=False).items() if _is_set(usual.get(name), value)}
         facts += [[f"parameter {name}", as_text(value)] for name, value in given.items()]

@@ -69,6 +69,10 @@ class KernelScatter(ClassScatter):
         self.estimated = False
         self._turned: Float | None = None
 
+    def drop_sample(self) -> None:
+        """Forget the rows that are kept only to choose and train heads."""
+        self.kept = None
+
     @property
     def kept_sample(self) -> ClassReservoir | None:
         """Return the sample of the rows themselves; None where there is none."""

@@ -158,6 +158,11 @@ class ClassMeans:
         return self._index.sorted
 
     @property
+    def appeared(self) -> Integer:
+        """For each of `classes`, the number it got when it first came."""
+        return self._index.order
+
+    @property
     def n_classes(self) -> int:
         """Return the number of classes, declared ones included."""
         return len(self._index)
@@ -231,6 +236,9 @@ class ClassMeans:
         """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
         unit = self.weight_unit
         return self if unit == 1.0 else self._scaled(1.0 / unit)
+
+    def drop_sample(self) -> None:
+        """Forget the rows that are kept only to choose and train heads; this class keeps none."""
 
     @property
     def kept_sample(self) -> ClassReservoir | None:

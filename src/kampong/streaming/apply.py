@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.contract import stream_model
 from kampong.criteria import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.model_file import read_model
 from kampong.streaming.outputs.appended import DeadLetters
 from kampong.streaming.outputs.rows import Output
 from kampong.streaming.outputs.targets import check_targets, key_file
-from kampong.streaming.prediction import check_classes, is_fitted
+from kampong.streaming.prediction import check_classes
 
 if TYPE_CHECKING:
     import threading
@@ -85,11 +86,12 @@ def apply(
     inputs = {**source.inputs(), "the model": [model_file], **key_file(key)}
     check_targets(inputs, {"--out": out, "--dead-letters": dead_letters}, source.endings())
     model, state, _ = read_model(model_file, key=key)
-    if not is_fitted(model):
+    learnt = stream_model(model)
+    if not learnt.fitted:
         raise StreamError(f"{model_file}: this model has learnt nothing yet. Learn first.")
-    if not hasattr(model, "transform" if what == "project" else "predict"):
+    if not (learnt.can.transform if what == "project" else learnt.can.predict):
         raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
-    check_classes(model, model_file)
+    check_classes(learnt, model_file)
     if state is None:  # a model that no stream has learnt knows no means for what is missing
         source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)

@@ -7,17 +7,19 @@ repeat, and a run that is saved in between goes on with both.
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong.streaming.prediction import learn_batch, renewed
+from kampong.estimators.stream_model import KernelModel
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.streaming.prediction import renewed
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
     from kampong._core.compute import Rows
+    from kampong.contract import StreamModel
     from kampong.files import Contents
     from kampong.predictor import Predictor
 
@@ -39,7 +41,7 @@ class Challenger:
 
     Parameters
     ----------
-    model : estimator
+    model : KernelModel
         The model.
     predictor : Predictor
         What it predicts with.
@@ -47,7 +49,7 @@ class Challenger:
         The rows after which it began, a power of two.
     """
 
-    def __init__(self, model: Any, predictor: Predictor, since: int) -> None:
+    def __init__(self, model: KernelModel, predictor: Predictor, since: int) -> None:
         self.model, self.predictor, self.since = model, predictor, since
         self.alone = np.zeros(2, dtype=np.int64)  # rows on which it alone was right, or alone was wrong
 
@@ -65,7 +67,7 @@ class Challenger:
         """
         better, worse = self.alone.tolist()
         error = math.sqrt(better + worse)
-        if self.model._statistics.estimated:
+        if _sums(self.model).estimated:
             return bool(better - worse > 2 * error)
         return bool(better - worse >= -error)
 
@@ -92,34 +94,34 @@ class Challenger:
             if said is not None:
                 mine, theirs = self.predictor.answers(X)[1] == y, said == y
                 self.alone += [np.count_nonzero(mine & ~theirs), np.count_nonzero(theirs & ~mine)]
-            learn_batch(self.model, X, y, ())
+            self.model.learn(X, y)
             self.predictor = renewed(self.model, self.predictor, Schedule.of(self.model), rows) or self.predictor
         except ValueError:
             return False
         return True
 
-    def give(self, model: Any) -> Predictor:
+    def give(self, model: StreamModel) -> Predictor:
         """Give the model of the stream what was learnt here, and return what predicts from now on."""
-        model._statistics, model._width = self.model._statistics, self.model._width
-        model._forget_results()
+        assert isinstance(model, KernelModel)
+        model.adopt(self.model)
         return self.predictor
 
     # To and from a model file.
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""
-        model = {name: value for name, value in self.model._to_state().items() if name != "predictor"}
+        model = {name: value for name, value in self.model.to_state().items() if name != "predictor"}
         return {"model": model, "predictor": self.predictor.to_state(), "since": self.since, "alone": self.alone}
 
     @classmethod
-    def from_state(cls, contents: Contents, model: Any, rows: int) -> Self:
+    def from_state(cls, contents: Contents, model: StreamModel, rows: int) -> Self:
         """Return the challenger that `to_state` wrote, each value checked.
 
         Parameters
         ----------
         contents : Contents
             The values, which are used up.
-        model : estimator
+        model : StreamModel
             The model of the stream.
         rows : int
             Rows learnt.
@@ -129,14 +131,13 @@ class Challenger:
         Challenger
             It goes on with the same bits.
         """
-        contents.require(hasattr(model, "_on_new_landmarks"), f"a {type(model).__name__} has no landmarks")
-        other, part = copy.copy(model), contents.part("model")
-        other._from_state(part)
-        part.finish()
-        mine, theirs = other._statistics, model._statistics
+        if not isinstance(model, KernelModel):
+            contents.refuse(f"a {type(model.estimator).__name__} has no landmarks")
+        other = model.from_state(contents.part("model"))
+        mine, theirs = _sums(other), _sums(model)
         same = mine.classes.tolist() == theirs.classes.tolist() and mine.n_samples == theirs.n_samples
         contents.require(same and mine.kept is not None, "it has not learnt the rows that the model has")
-        predictor = other._predictor_from(contents.part("predictor"))
+        predictor = other.predictor_from(contents.part("predictor"))
         known = set(predictor.classes.tolist()) <= set(mine.classes.tolist()) and predictor.n_rows <= rows
         contents.require(known, "its predictor knows classes or rows that it does not")
         result = cls(other, predictor, contents.whole("since", low=FIRST))
@@ -159,12 +160,12 @@ def next_after(rows: int) -> int:
     return max(FIRST, 1 << rows.bit_length())
 
 
-def challenge(model: Any, rows: int) -> Challenger | None:
+def challenge(model: StreamModel, rows: int) -> Challenger | None:
     """Return what competes with the model of a stream from this row number on.
 
     Parameters
     ----------
-    model : estimator
+    model : StreamModel
         The model of the stream.
     rows : int
         Rows learnt.
@@ -174,11 +175,17 @@ def challenge(model: Any, rows: int) -> Challenger | None:
     Challenger or None
         None where nothing is due, or where landmarks cannot be placed anew.
     """
-    if not begins(rows) or not hasattr(model, "_on_new_landmarks"):
+    if not begins(rows) or not isinstance(model, KernelModel):
         return None
     try:
-        other = model._on_new_landmarks(min(MOST, max(FEW, rows // PART)))
-        predictor = None if other is None else other.freeze()
+        other = model.placed_again(min(MOST, max(FEW, rows // PART)))
+        predictor = None if other is None else other.predictor()
     except ValueError:  # a kernel may be infinite or zero there; the model has landmarks on which it is not
         return None
-    return None if predictor is None else Challenger(other, predictor, rows)
+    return None if other is None or predictor is None else Challenger(other, predictor, rows)
+
+
+def _sums(model: KernelModel) -> KernelScatter:
+    """Return the sums over the kernel values of a model that has learnt rows."""
+    assert isinstance(model.statistics, KernelScatter)
+    return model.statistics

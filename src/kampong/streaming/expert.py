@@ -18,6 +18,7 @@ from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
+    from kampong.contract import StreamModel
     from kampong.files import Contents
 
 MOST = 2**24
@@ -212,11 +213,11 @@ class Expert:
         return found
 
 
-def wants_expert(model: Any, X: Rows | None) -> bool:
+def wants_expert(model: StreamModel, X: Rows | None) -> bool:
     """Tell whether a stream has an expert: a wide one of sparse rows, whose model leaves open what predicts."""
-    width = max(getattr(model, "n_features_in_", 0), getattr(model, "_widest", 0), 0 if X is None else X.shape[1])
-    left_open = getattr(model, "half_life", None) == "auto" and getattr(model, "head", "") in ("auto", "best")
-    return left_open and width > WIDEST and not isinstance(X, np.ndarray) and hasattr(model, "freeze")
+    width = max(model.width, 0 if X is None else X.shape[1])
+    left_open = model.read("half_life") == "auto" and model.read("head") in ("auto", "best")
+    return left_open and width > WIDEST and not isinstance(X, np.ndarray) and model.can.freeze
 
 
 def asked(shown: Integer) -> Integer:

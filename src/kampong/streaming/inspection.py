@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.contract import stream_model
 from kampong.criteria import CriterionWarning
 from kampong.files import pack
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.model_file import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.targets import check_targets, key_file
-from kampong.streaming.prediction import is_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.streaming.columns.memory import Memory
     from kampong.streaming.columns.schema import Schema
@@ -49,8 +50,9 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
         "parameters": facts["model"]["parameters"],
         "versions": facts["versions"],
     }
-    if is_fitted(model):
-        found |= _learnt(model)
+    one = stream_model(model)
+    if one.fitted:
+        found |= _learnt(one)
     if state is not None:
         schema = state.schema
         found["columns"] = {
@@ -62,7 +64,7 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
             "indicated": list(schema.indicated),
             "label": schema.label,
         }
-        found["words"] = _leading_words(model, state) if state.schema.texts and is_fitted(model) else []
+        found["words"] = _leading_words(model, state) if state.schema.texts and one.fitted else []
         found["stream"] = {"finished": state.finished, "counters": state.counters.to_state()}
         if state.course is None:
             found["stream"]["merged"] = list(state.merged)
@@ -99,15 +101,15 @@ def _leading_words(model: Any, state: StreamState, most: int = 8) -> list[list[s
     return found
 
 
-def _learnt(model: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"features": int(model.n_features_in_)}
+def _learnt(model: StreamModel) -> dict[str, Any]:
+    found: dict[str, Any] = {"features": model.estimator.n_features_in_}
     names = ["n_samples_seen_", "classes_", "class_counts_", "eigenvalues_", "solver_", "head_", "ridge_", "epsilon_"]
     names.append("half_life_")
     for name in names:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CriterionWarning)
-                value = getattr(model, name, None)
+                value = model.read(name)
         except ValueError:  # one class only: there are no directions yet
             continue
         if value is not None and not (isinstance(value, float) and math.isinf(value)):  # nothing is forgotten
@@ -230,7 +232,7 @@ def merge_states(
             raise StreamError(f"{name}: its columns are not those of {names[0]}. Learn both from the same columns.")
     memory = None if first is None else _one_memory([model for model, _ in loaded], states)
     try:
-        merged = reduce(lambda one, other: one.merge(other), [model for model, _ in loaded])
+        merged = reduce(lambda one, other: one.merge(other), [stream_model(model) for model, _ in loaded]).estimator
     except (TypeError, ValueError) as error:
         raise StreamError(f"{', '.join(names)}: {error}") from None
     if first is None or memory is None:
@@ -249,7 +251,7 @@ def _one_memory(models: Sequence[Any], states: Sequence[StreamState]) -> Memory:
         moves.append(places)
     for model, places in zip(models, moves, strict=True):
         if memory.schema.texts and memory.grows:
-            model._move_columns(places, memory.width)
+            stream_model(model).move_columns(places, memory.width)
     return memory
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.contract import stream_model
 from kampong.files import CheckpointError, Contents, pack, read, write
 from kampong.files.container import TOO_LARGE, decode, encode
 from kampong.files.contents import flatten, to_lines
 from kampong.files.models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
-from kampong.streaming.columns.memory import Memory, can_widen
+from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import Layout, Schema, as_labels, is_whole
 from kampong.streaming.expert import Expert
 from kampong.streaming.history.history import History
@@ -28,6 +29,7 @@ from kampong.streaming.sources.learnt import DIGITS, Learnt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
@@ -395,8 +397,9 @@ def _model_of(
         raise CheckpointError(f"{path}: the state of the stream does not fit into memory. {TOO_LARGE}") from None
 
 
-def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model: Any) -> StreamState | None:
+def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estimator: Any) -> StreamState | None:
     """Return the state of a stream in what `read` has read."""
+    model = stream_model(estimator)
     strangers = [name for name in arrays if not name.startswith(("model.", PREFIX))]
     strangers += sorted(set(facts) - {"model", "versions", STREAM})
     if strangers:
@@ -413,7 +416,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     expert = contents.part("expert") if "expert" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
     challenger = contents.part("challenger") if "challenger" in contents else None
-    state = StreamState.from_state(contents, grows=can_widen(model))
+    state = StreamState.from_state(contents, grows=model.can.widen)
     _check_model(contents, model, state)
     if predictor is not None:
         course, made = _predictor_of(predictor, model, state)
@@ -432,26 +435,26 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], model
     return state
 
 
-def _predictor_of(contents: Contents, model: Any, state: StreamState) -> tuple[Course, Predictor]:
+def _predictor_of(contents: Contents, model: StreamModel, state: StreamState) -> tuple[Course, Predictor]:
     """Return the course of a run and a predictor of it, if it belongs to the model and to the rows so far."""
-    able = state.course is not None and hasattr(model, "_predictor_from")
-    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    able = state.course is not None and model.can.freeze
+    contents.require(able, f"a {type(model.estimator).__name__}, or a model that was merged, has none")
     assert state.course is not None
-    predictor: Predictor = model._predictor_from(contents)
-    known = set(predictor.classes.tolist()) <= set(model.classes_.tolist())
+    predictor = model.predictor_from(contents)
+    known = set(predictor.classes.tolist()) <= set(model.classes or ())
     contents.require(known, "it knows classes that the model does not")
     rows = state.counters.rows
     contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
     return state.course, predictor
 
 
-def _take_expert(contents: Contents, model: Any, state: StreamState) -> None:
+def _take_expert(contents: Contents, model: StreamModel, state: StreamState) -> None:
     """Give the stream what predicts beside its model, if it belongs to the model and to the rows so far."""
-    able = state.course is not None and state.counters.rows > 0 and hasattr(model, "freeze")
-    contents.require(able, f"a {type(model).__name__}, or a model that was merged, has none")
+    able = state.course is not None and state.counters.rows > 0 and model.can.freeze
+    contents.require(able, f"a {type(model.estimator).__name__}, or a model that was merged, has none")
     assert state.course is not None
-    expert = state.course.expert = Expert.from_state(contents, model.n_features_in_)
-    known = set(expert.labels) <= set(model.classes_.tolist())
+    expert = state.course.expert = Expert.from_state(contents, model.estimator.n_features_in_)
+    known = set(expert.labels) <= set(model.classes or ())
     contents.require(known, "it knows classes that the model does not")
 
 
@@ -520,13 +523,12 @@ def _check_history(contents: Contents, history: History, counters: Counters) -> 
     contents.require(bool(ascend), "history, point_facts has row numbers that are not those of rows, in order")
 
 
-def _check_model(contents: Contents, model: Any, state: StreamState) -> None:
+def _check_model(contents: Contents, model: StreamModel, state: StreamState) -> None:
     """Compare the stream with its model."""
     if not state.counters.rows:
         return
-    width, schema, rows = getattr(model, "n_features_in_", None), state.schema, state.memory.width
+    width, schema, rows = model.read("n_features_in_"), state.schema, state.memory.width
     contents.require(width == rows, f"schema, width makes rows of {rows} features, and the model has {width}")
-    labels = getattr(model, "classes_", np.empty(0)).tolist()
-    texts = {isinstance(label, str) for label in labels}
+    texts = {isinstance(label, str) for label in model.classes or ()}
     fits = texts <= {schema.label_kind == "string"}
     contents.require(fits, f"schema, label_kind is {schema.label_kind}, and the classes of the model are not")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
-from kampong.files import Savable
 from kampong.statistics.drift import DriftingScatter
-from kampong.streaming.errors import StreamError
+from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.schedule import Schedule
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
+    from kampong.contract import StreamModel
     from kampong.predictor import Predictor
+    from kampong.statistics.ladder import Ladder
+    from kampong.statistics.stepper import Stepper
 
 
 class Answers(NamedTuple):
@@ -70,12 +69,12 @@ def together(parts: list[tuple[int, Answers]]) -> Said:
     return said._replace(points=points if width else None)
 
 
-def answer(model: Any, predictor: Predictor | None, X: Rows, shown: np.ndarray) -> Answers:
+def answer(model: StreamModel, predictor: Predictor | None, X: Rows, shown: np.ndarray) -> Answers:
     """Return the coordinates and the predicted labels of rows, and how probable the labels of some of them are.
 
     Parameters
     ----------
-    model : estimator
+    model : StreamModel
         The model of the stream.
     predictor : Predictor or None
         What predicts, where the model can be frozen.
@@ -95,36 +94,29 @@ def answer(model: Any, predictor: Predictor | None, X: Rows, shown: np.ndarray) 
         if len(shown) and found.ndim == 1 and not watches(model):
             chances[shown] = predictor.probabilities(X[shown]).max(axis=1)
         return Answers(points, found, chances)
-    classes = known_classes(model)
-    if hasattr(model, "freeze") or (classes is not None and len(classes) < 2):
+    if model.can.freeze or (model.classes is not None and len(model.classes) < 2):
         return Answers()
-    projected: Any = model.transform(X) if hasattr(model, "transform") else None
-    labels = model.predict(X) if hasattr(model, "predict") else None
-    return Answers(projected if isinstance(projected, np.ndarray) else None, labels)
+    return Answers(*model.answer(X))
 
 
-def is_fitted(model: Any) -> bool:
-    """Tell whether a model has learnt anything."""
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
+def check_learns(model: StreamModel, model_file: str) -> None:
+    """Refuse a model that cannot learn batches, or not be saved where it should be, before anything is read."""
+    name = type(model.estimator).__name__
+    if not model.can.learn:
+        raise UsageError(
+            f"a {name} has no partial_fit, so it cannot learn a stream. Use FisherDiscriminant, or another estimator "
+            "with partial_fit."
+        )
+    if model_file and not model.can.save:
+        raise UsageError(
+            f"{model_file}: a {name} cannot be saved in a model file, which holds estimators of kampong. Leave out the "
+            "model file, or use FisherDiscriminant."
+        )
 
 
-def known_classes(model: Any) -> list[Any] | None:
-    """Return the classes that a model knows; None for a model that learns without labels."""
-    try:
-        return list(model.classes_.tolist())
-    except NotFittedError:
-        return []
-    except AttributeError:
-        return None
-
-
-def check_classes(model: Any, model_file: str) -> None:
+def check_classes(model: StreamModel, model_file: str) -> None:
     """Refuse a model that knows fewer than two classes, before anything is written."""
-    classes = known_classes(model)
+    classes = model.classes
     if classes is not None and len(classes) < 2:
         said = f"only the class {classes[0]!r}" if classes else "no class"
         raise StreamError(
@@ -132,18 +124,17 @@ def check_classes(model: Any, model_file: str) -> None:
         )
 
 
-def classes_present(model: Any) -> set[Any]:
+def classes_present(model: StreamModel) -> set[Any]:
     """Return the classes that have weight in the model."""
-    return set(model.classes_[model.class_counts_ > 0].tolist())
+    return set(model.estimator.classes_[model.estimator.class_counts_ > 0].tolist())
 
 
-def eigenvalues_of(model: Any, predictor: Predictor | None) -> list[float]:
+def eigenvalues_of(model: StreamModel, predictor: Predictor | None) -> list[float]:
     """Return what each direction adds to the criterion, where there are directions."""
     if predictor is not None:
         return list(predictor.eigenvalues.tolist())
-    if hasattr(model, "freeze"):
-        return []
-    return list(getattr(model, "eigenvalues_", np.empty(0)).tolist())
+    found = None if model.can.freeze else model.read("eigenvalues_")
+    return [] if found is None else list(found.tolist())
 
 
 def epsilon_of(predictor: Predictor | None) -> float | None:
@@ -153,21 +144,12 @@ def epsilon_of(predictor: Predictor | None) -> float | None:
     return predictor.criterion.value
 
 
-def learn_batch(model: Any, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> None:
-    """Have a model learn a batch; the classes that may come are told to one that asks for them."""
-    takes = inspect.signature(model.partial_fit).parameters
-    if "classes" in takes:
-        model.partial_fit(X, y, classes=list(declared) or None)
-    else:
-        model.partial_fit(X, y)
-
-
-def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
+def renewed(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
     """Return what predicts after so many rows: anew where the schedule says so, or where classes are new.
 
     Parameters
     ----------
-    model : estimator
+    model : StreamModel
         The model of the stream.
     predictor : Predictor or None
         What predicted so far.
@@ -184,57 +166,56 @@ def renewed(model: Any, predictor: Predictor | None, schedule: Schedule, rows: i
     """
     due = schedule.renews(rows)
     if not due and not schedule.rare and (predictor is None or schedule.least == 1):
-        due = predictor is None or len(model.classes_) > len(predictor.classes)
+        due = predictor is None or len(model.estimator.classes_) > len(predictor.classes)
     if not due:
         return predictor
     keep = None if schedule.chooses(rows) else predictor
-    brief = not schedule.is_full(rows)
     both = watches(model) or schedule.rare
-    found: Predictor | None = model._freeze_all(keep, brief=brief) if both else model.freeze(keep=keep)
-    return found or predictor
+    return model.predictor(keep, all_rows=both, provisional=not schedule.is_full(rows)) or predictor
 
 
-def settle(model: Any, predictor: Predictor | None, rows: int) -> None:
+def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sorted: bool = False) -> None:
     """Solve before the end of a run, so that a loaded model answers at once; a choice on enough rows is kept.
 
     Parameters
     ----------
-    model : estimator
+    model : StreamModel
         The model of the stream.
     predictor : Predictor or None
         What predicted last.
     rows : int
         Rows learnt.
+    is_sorted : bool
+        Whether all rows of a class came together, so that a half-life would forget classes.
     """
-    if predictor is not None and hasattr(model, "freeze") and Schedule.of(model).is_settled(rows):
-        try:
-            found = model.freeze(keep=predictor)
-            if found is not None:
-                model._remember(found)
-        except ValueError:  # what cannot be solved says so when it is read
-            return
-    elif isinstance(model, Savable):
-        model._before_save()
+    kept = predictor is not None and model.can.freeze and Schedule.of(model).is_settled(rows)
+    model.settle(predictor if kept else None, forget_nothing=is_sorted)
 
 
-def chances_of(model: Any) -> Float | None:
+def chances_of(model: StreamModel) -> Float | None:
     """Return how probable a model that watches for drift found what it said of the last rows."""
-    ladder = model._statistics.ladder
+    ladder = ladder_of(model)
     return None if ladder is None else ladder.chances
 
 
-def half_life_of(model: Any) -> float | None:
+def half_life_of(model: StreamModel) -> float | None:
     """Return the half-life in use, infinite where nothing is forgotten; None for a model that has none."""
-    found = getattr(model, "half_life_", None)
+    found = model.read("half_life_")
     return None if found is None else float(found)
 
 
-def turn_of(model: Any, rows: int) -> int:
+def turn_of(model: StreamModel, rows: int) -> int:
     """Return how many of so many rows come before a model that watches for drift may rest or must look again."""
-    return min(rows, model._statistics.ladder.turn) if watches(model) else rows
+    ladder = ladder_of(model)
+    return rows if ladder is None else min(rows, ladder.turn)
 
 
-def watches(model: Any) -> bool:
+def watches(model: StreamModel) -> bool:
     """Tell whether the model predicts each row itself before it learns it: half_life="auto"."""
-    statistics = getattr(model, "_statistics", None)
-    return isinstance(statistics, DriftingScatter) and statistics.ladder is not None
+    return ladder_of(model) is not None
+
+
+def ladder_of(model: StreamModel) -> Ladder | Stepper | None:
+    """Return what follows drift, None where nothing does."""
+    statistics = model.statistics
+    return statistics.ladder if isinstance(statistics, DriftingScatter) else None

@@ -6,15 +6,14 @@ that is saved before waits for it, and the file holds it.
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from kampong._core.compute import available_threads, beside
 from kampong.streaming.prediction import renewed
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
+    from kampong.contract import StreamModel
     from kampong.predictor import Predictor
     from kampong.streaming.schedule import Schedule
 
@@ -43,17 +42,16 @@ class Coming:
 
     def result(self, n_features: int) -> Predictor | None:
         """Return the predictor for rows of a width, when it is solved."""
-        made: Any = self._made
-        found: Predictor | None = made.result() if hasattr(made, "result") else made
+        found = self._made.result() if isinstance(self._made, Future) else self._made
         return None if found is None else found.widened(n_features)
 
 
-def begin(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int) -> Coming | None:
+def begin(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Coming | None:
     """Begin to solve beside the stream, where that is worth it.
 
     Parameters
     ----------
-    model : estimator
+    model : StreamModel
         The model of the stream; later changes do not matter.
     predictor : Predictor or None
         What predicted so far.
@@ -69,8 +67,7 @@ def begin(model: Any, predictor: Predictor | None, schedule: Schedule, rows: int
     """
     if rows < FEWEST or not (schedule.rare and schedule.renews(rows)):
         return None
-    frozen = copy.copy(model)  # a model of its own to the locks
-    frozen._statistics = copy.deepcopy(model._statistics)
+    frozen = model.copy()
 
     def work() -> Predictor | None:
         return renewed(frozen, predictor, schedule, rows)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._core.compute import one_blas_thread
+from kampong.contract import stream_model
 from kampong.files import held, pack
 from kampong.files.signing import key_bytes
 from kampong.streaming import formats
 from kampong.streaming.arrow import pa
 from kampong.streaming.challenger import Challenger, challenge, next_after
-from kampong.streaming.columns.memory import Memory, can_widen
+from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.expert import Expert, asked, wants_expert
@@ -30,16 +31,14 @@ from kampong.streaming.prediction import (
     Said,
     answer,
     chances_of,
+    check_learns,
     classes_present,
     eigenvalues_of,
     half_life_of,
-    known_classes,
-    learn_batch,
     renewed,
     settle,
     together,
     turn_of,
-    watches,
 )
 from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
@@ -164,7 +163,8 @@ def learn(
     source : Source or str
         What to learn from, or its path.
     model : estimator
-        An estimator with `partial_fit`, such as `FisherDiscriminant`.
+        An estimator with `partial_fit`, such as `FisherDiscriminant`. One of scikit-learn learns too, without a
+        model file; see `kampong.contract`.
     label : str, optional
         The column of the class, where `source` is a path; by default that of the model in `model_file`.
     model_file : str
@@ -287,12 +287,13 @@ class _Learner:
         self.source, self.model_file, self.out_path = source, model_file, out
         self.strict, self.max_classes = strict, max_classes
         self.classes = classes
-        self.run = Run(model)
+        self.run, self.model = Run(model), stream_model(model)
+        check_learns(self.model, model_file)
         self.written: dict[str, Written] = {}
         self.files: list[str] = []
         self.letters, self.began = "", False
         self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
-        self.known: set[Any] = set(known_classes(model) or ())
+        self.known: set[Any] = set(self.model.classes or ())
         self.observed: dict[str, Any] = {}
         self.expert: Expert | None = None
         self.coming: Coming | None = None
@@ -330,9 +331,9 @@ class _Learner:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
         if run.memory is None or not place:
-            run.memory = Memory(run.schema, grows=can_widen(run.model))
+            run.memory = Memory(run.schema, grows=self.model.can.widen)
         if run.memory.grows and run.schema.texts:
-            run.model._expect_width(run.schema.width)
+            self.model.expect_width(run.schema.width)
         if new:
             run.earlier, self.start = replace(run.counters), place
         else:
@@ -343,7 +344,7 @@ class _Learner:
         run, new = self.run, self.run.finished
         if self.began:
             return
-        wanted = getattr(run.model, "n_components", None)
+        wanted = self.model.read("n_components")
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
         self.out = Output(self.out_path, columns, self.written.get("out"), goes_on=new)
@@ -403,27 +404,27 @@ class _Learner:
 
     def _piece(self, labels: np.ndarray) -> int:
         """Return how many of the rows that wait are predicted before any of them is learnt."""
-        if not hasattr(self.run.model, "freeze"):
+        if not self.model.can.freeze:
             return len(labels)  # such a model learns a batch at a time
         if not self.run.counters.rows:  # landmarks are placed with the first rows
-            return len(labels) if hasattr(self.run.model, "landmarks") else 1
-        rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.run.model))
+            return len(labels) if self.model.can.landmarks else 1
+        rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.model))
         if self.coming is not None:
             rows = min(rows, self.coming.due - self.run.counters.rows)
-        if hasattr(self.run.model, "landmarks"):
+        if self.model.can.landmarks:
             due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
             rows = min(rows, due - self.run.counters.rows)
-        return turn_of(self.run.model, rows)
+        return turn_of(self.model, rows)
 
     def _schedule(self) -> Schedule:
         """Return when the predictor is renewed."""
-        return Schedule.of(self.run.model, rare=self.expert is not None and self.expert.leads)
+        return Schedule.of(self.model, rare=self.expert is not None and self.expert.leads)
 
     def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         run = self.run
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        if not run.counters.rows and wants_expert(run.model, X):
+        if not run.counters.rows and wants_expert(self.model, X):
             self.expert = Expert(X.shape[1])
         said = self._ask(X, shown) if run.counters.rows else Answers()
         with warnings.catch_warnings():
@@ -431,14 +432,14 @@ class _Learner:
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             labels = self._learn(X, y, declared, said.labels)
         if labels is not None and labels is not said.labels:
-            said = said._replace(labels=labels, chances=chances_of(run.model))
+            said = said._replace(labels=labels, chances=chances_of(self.model))
         if self.expert is not None:
             said = self._ask_expert(self.expert, X, y, shown, said)
         if said.labels is not None:
             run.counters.scored += len(y)
             run.counters.correct += int(np.count_nonzero(said.labels == y))
         run.counters.rows += len(y)
-        if hasattr(run.model, "freeze"):
+        if self.model.can.freeze:
             before = run.predictor
             self._renew()
             self._compare(X, y, said.labels)
@@ -451,9 +452,9 @@ class _Learner:
         run, rows, schedule = self.run, self.run.counters.rows, self._schedule()
         if self.coming is not None and rows >= self.coming.due:
             self._arrive()
-        coming = begin(run.model, run.predictor, schedule, rows)
+        coming = begin(self.model, run.predictor, schedule, rows)
         if coming is None:
-            run.predictor = renewed(run.model, run.predictor, schedule, rows)
+            run.predictor = renewed(self.model, run.predictor, schedule, rows)
         else:
             self.coming = coming
 
@@ -463,11 +464,11 @@ class _Learner:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             if other is None:
-                self.challenger = challenge(run.model, rows)
+                self.challenger = challenge(self.model, rows)
             elif not other.take(X, y, said, rows):
                 self.challenger = None
             elif rows >= other.due:
-                run.predictor = other.give(run.model) if other.wins else run.predictor
+                run.predictor = other.give(self.model) if other.wins else run.predictor
                 self.challenger = None
 
     def _arrive(self) -> None:
@@ -482,7 +483,7 @@ class _Learner:
         """Return what the model says of rows; where an expert predicts, of those on which both are compared."""
         run = self.run
         if self.expert is None or not self.expert.leads:
-            return answer(run.model, run.predictor, X, shown)
+            return answer(self.model, run.predictor, X, shown)
         if run.predictor is None:
             return Answers()
         points = run.predictor.points(X) if self.out_path else None
@@ -492,7 +493,7 @@ class _Learner:
         """Have the expert predict and learn rows, compare it with the subspace, and return what the leader said."""
         if not expert.has_room(X.shape[1], len(self.known)):
             self.expert = None
-            return said if not expert.leads else answer(self.run.model, self.run.predictor, X, shown)
+            return said if not expert.leads else answer(self.model, self.run.predictor, X, shown)
         leads, mine = expert.leads, expert.take(X, y)
         if said.labels is not None:
             some = asked(shown)
@@ -509,7 +510,7 @@ class _Learner:
             kind, head = run.predictor.criterion, run.predictor.head.name
             chosen = run.predictor.choice is not None
             run.history.choices.note(
-                run.counters.rows, kind.parameter, kind.value, head, half_life_of(run.model), exactly=chosen
+                run.counters.rows, kind.parameter, kind.value, head, half_life_of(self.model), exactly=chosen
             )
 
     def _remember(self, batch: Batch) -> Batch:
@@ -520,7 +521,7 @@ class _Learner:
         run.counters.filled += batch.filled
         run.counters.unknown += batch.unknown
         if run.counters.rows and self.run.memory.width > run.model.n_features_in_:
-            run.model._move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
+            self.model.move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
             if run.predictor is not None:
                 run.predictor = run.predictor.widened(self.run.memory.width)
             if self.expert is not None:
@@ -534,21 +535,17 @@ class _Learner:
         """
         run = self.run
         try:
-            if watches(run.model):
-                found: np.ndarray | None = run.model._predict_then_learn(X, y, run.predictor, said)
-                return found
-            learn_batch(run.model, X, y, declared)
+            return self.model.predict_then_learn(X, y, run.predictor, said, declared)
         except ValueError as error:
             if run.counters.rows:
                 self.save()
             raise StreamError(f"{self.source.path}: {error}") from None
-        return None
 
     def note(self, seconds: float) -> None:
         """Add the last batch to the history."""
         run, seen = self.run, self.observed
         points = seen.pop("points")
-        run.history.observe(**seen, seconds=seconds, eigenvalues=eigenvalues_of(run.model, run.predictor))
+        run.history.observe(**seen, seconds=seconds, eigenvalues=eigenvalues_of(self.model, run.predictor))
         if points is not None:
             points["row_numbers"] += run.counters.rows - len(seen["labels"]) + 1
             run.history.keep_points(**points, centres=self.centres)
@@ -593,15 +590,13 @@ class _Learner:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
         if run.finished:
             self._end_file()
-        if run.finished and self._is_sorted():
-            run.remark = SORTED
-            if hasattr(run.model, "_keep_all"):
-                run.model._keep_all()
+        is_sorted = run.finished and self._is_sorted()
+        run.remark = SORTED if is_sorted else run.remark
         pa.default_memory_pool().release_unused()  # what parsing took, for the solve
         if run.finished:
             self._arrive()
         if run.counters.rows:
-            settle(run.model, run.predictor, run.counters.rows)
+            settle(self.model, run.predictor, run.counters.rows, is_sorted=is_sorted)
         self.save()
 
     def _refuse_nothing(self) -> None:
@@ -618,7 +613,8 @@ class _Learner:
 
     def _is_sorted(self) -> bool:
         """Tell whether all rows of a class came together, though there are many of each."""
-        counts = np.asarray(getattr(self.run.model, "class_counts_", ()), dtype=np.float64)
+        found = self.model.read("class_counts_")
+        counts = np.asarray(() if found is None else found, dtype=np.float64)
         pairs, classes = self.run.counters.pairs, len(self.known)
         if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
             return False
@@ -698,6 +694,7 @@ class _Learner:
         self.source = replace(self.source, layout=layout)
         self._check_same(facts["model"], course.options, free=FREE if state.finished else ())
         run.model, run.schema, run.counters = model, state.schema, state.counters
+        self.model = stream_model(model)
         run.place, run.history, self.written = course.place, course.history, course.written
         run.learnt = course.learnt
         self.run.memory = state.memory
@@ -705,7 +702,7 @@ class _Learner:
         self.expert, self.challenger = course.expert, course.challenger
         if course.coming is not None:
             self.coming = Coming(course.coming, course.coming.n_rows)
-        self.known = set(known_classes(run.model) or ())
+        self.known = set(self.model.classes or ())
 
     def _check_same(self, model: Mapping[str, Any], options: Options, free: Sequence[str]) -> None:
         """Refuse to go on with other options than those that are free."""

@@ -16,6 +16,8 @@ from kampong.statistics.scatter import WIDEST
 if TYPE_CHECKING:
     import numpy as np
 
+    from kampong.contract import StreamModel
+
 FIRST = 2**4
 """The row number of the first choice."""
 
@@ -64,23 +66,21 @@ class Schedule:
     rare: bool = False
 
     @classmethod
-    def of(cls, model: Any, *, rare: bool = False) -> Schedule:
+    def of(cls, model: StreamModel, *, rare: bool = False) -> Schedule:
         """Return the schedule of a model that has learnt a row; `rare` where something else predicts."""
-        width = model.landmarks_.shape[0] if hasattr(model, "landmarks_") else model.n_features_in_
-        width = max(width, getattr(model, "_widest", 0))  # a model of text is narrow at first, and kept as a wide one
-        early = EARLY
+        width, early = model.width, EARLY
         if width > WIDEST:
             # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
             # the parsing of its entries and one product. With 2 classes a solve costs a quarter of what all rows so far
             # have cost, with 10 as much, with 50 three times as much.
-            classes = power_of_two(max(len(model.classes_), 2))
+            classes = power_of_two(max(len(model.classes or ()), 2))
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
         elif width > NARROW:
             least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
         else:
             least, parts, growth, late, early = 1, 32, 2, 8, FULL
-        half_life = getattr(model, "half_life", None)
+        half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
         return cls(least, parts, most and max(most, least), growth, late, early, rare)
 

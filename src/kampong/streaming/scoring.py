@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.contract import stream_model
 from kampong.criteria import CriterionWarning
 from kampong.streaming.errors import ColumnError, SourceError, StreamError
 from kampong.streaming.model_file import read_model
-from kampong.streaming.prediction import check_classes, is_fitted
+from kampong.streaming.prediction import check_classes
 
 if TYPE_CHECKING:
     import threading
@@ -94,9 +95,10 @@ def score(source: Source, model_file: str, *, stop: threading.Event | None = Non
         What was predicted of which class.
     """
     model, state, _ = read_model(model_file, key=key)
-    if not is_fitted(model) or not hasattr(model, "predict"):
+    learnt = stream_model(model)
+    if not learnt.fitted or not learnt.can.predict:
         raise StreamError(f"{model_file}: a {type(model).__name__} that cannot predict has no score. Learn first.")
-    check_classes(model, model_file)
+    check_classes(learnt, model_file)
     if state is None:
         raise StreamError(f"{model_file}: no stream has learnt this model, so it does not know which column is what.")
     label = state.schema.label

@@ -5,16 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kampong.contract import stream_model
 from kampong.files.replace import write_bytes
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import ColumnError, OutputError, RecordError, SourceError, StreamError
 from kampong.streaming.model_file import read_model, with_stream, write_model
 from kampong.streaming.outputs.targets import check_targets, key_file
-from kampong.streaming.prediction import is_fitted
 
 if TYPE_CHECKING:
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.streaming.model_file import StreamState
     from kampong.streaming.sources.source import Source
@@ -54,12 +55,13 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     model, state, _ = read_model(model_file, key=key)
     if state is None:
         raise StreamError(f"{model_file}: no stream has learnt this model, so it does not know which column is what.")
-    if not is_fitted(model) or not hasattr(model, "unlearn"):
+    learnt = stream_model(model)
+    if not learnt.fitted or not learnt.can.unlearn:
         raise StreamError(
             f"{model_file}: rows cannot be taken out of a {type(model).__name__}. FisherDiscriminant and the other "
             "subspaces can, where they learn without a half-life."
         )
-    half_life = getattr(model, "half_life", None)
+    half_life = learnt.read("half_life")
     if half_life not in (None, "auto"):
         raise StreamError(
             f"{model_file}: this model was learnt with the half-life {half_life}, so how much of a row is left is not "
@@ -72,7 +74,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
         raise OutputError(
             f"--receipt {receipt_file}: this is the receipt of another removal, and would be lost. Choose another file."
         )
-    receipt = _take_out(source, model, state)
+    receipt = _take_out(source, learnt, state)
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
         course = state.course  # what predicts beside the model still knows the rows
@@ -91,7 +93,7 @@ def _earlier(path: str) -> Receipt | None:
         raise OutputError(f"--receipt {path}: this file exists and is no receipt. Choose another file.") from None
 
 
-def _take_out(source: Source, model: Any, state: StreamState) -> Receipt:
+def _take_out(source: Source, model: StreamModel, state: StreamState) -> Receipt:
     """Take all records out of a model in memory."""
     label = state.schema.label
     if state.schema.tfidf:
@@ -109,9 +111,10 @@ def _take_out(source: Source, model: Any, state: StreamState) -> Receipt:
             if batch.dead:
                 letter = batch.dead[0]
                 raise RecordError(f"{source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}.")
-            if not batch.rows:
+            if batch.X is None or batch.y is None or not batch.rows:
                 continue
             rows = batch if state.memory is None else state.memory.apply(batch)
+            assert rows.X is not None
             if rows.filled:
                 raise RecordError(
                     f"{source.path}: {rows.filled} numbers are missing. They were learnt as the mean of their column "
@@ -121,7 +124,7 @@ def _take_out(source: Source, model: Any, state: StreamState) -> Receipt:
                 receipts.append(model.unlearn(rows.X, batch.y))
             except ValueError as error:
                 raise StreamError(f"{source.path}: {error} The model is as before.") from None
-            if not is_fitted(model):
+            if not model.fitted:
                 raise StreamError(f"{source.path}: nothing would be left of the model. Delete its file instead.")
     if not receipts:
         raise SourceError(f"{source.path}: the source holds no record that could be used.")

@@ -257,11 +257,6 @@ class Memory:
         return values
 
 
-def can_widen(model: Any) -> bool:
-    """Tell whether a model can be made wider while it learns."""
-    return bool(getattr(model, "columns_can_move", False))
-
-
 def _csr(data: Float, indices: Integer, indptr: Integer, shape: tuple[int, int]) -> Any:
     return sparse.csr_array((data, indices, indptr), shape=shape)
 

@@ -1,0 +1,320 @@
+"""The subspaces behind the contract: what streams, adapters, reports and merges may ask of them.
+
+    DiscriminantSubspace → SubspaceModel    FisherDiscriminant → FisherModel    KernelSubspace → KernelModel
+
+They use private members of their own estimators, so that nobody else has to.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from kampong.build import RowsInHand
+from kampong.contract import Abilities, PartialFitModel, stream_model
+from kampong.data.validation import check_weights, validate_batch
+from kampong.estimators.fisher import FisherDiscriminant
+from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.kernels.landmarks import LandmarkBasis
+from kampong.statistics.all_rows import ClassRows
+from kampong.statistics.drift import DriftingScatter
+from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.reservoir import ClassReservoir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kampong._core.compute import Integer, Rows
+    from kampong.files import Contents
+    from kampong.predictor import Predictor
+    from kampong.statistics.means import ClassMeans
+    from kampong.statistics.receipt import Receipt
+    from kampong.statistics.remote_rows import RowParts
+
+
+class SubspaceModel(PartialFitModel):
+    """The contract for the subspaces: statistics of the rows, and a predictor that follows from them.
+
+    Parameters
+    ----------
+    estimator : DiscriminantSubspace
+        What learns.
+    """
+
+    can = Abilities(freeze=True, widen=True, merge=True, unlearn=True)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has learnt a row of positive weight."""
+        return bool(self.estimator.__sklearn_is_fitted__())
+
+    @property
+    def width(self) -> int:
+        """The number of columns, or the number that was announced where that is more."""
+        return max(super().width, getattr(self.estimator, "_widest", 0))
+
+    @property
+    def statistics(self) -> ClassMeans | None:
+        """What it remembers of the rows, None before the first batch."""
+        found: ClassMeans | None = getattr(self.estimator, "_statistics", None)
+        return found
+
+    @property
+    def known(self) -> Predictor | None:
+        """The predictor that has been solved already, None if rows or parameters have changed since."""
+        found: Predictor | None = None if self.statistics is None else self.estimator._known()
+        return found
+
+    @property
+    def chosen(self) -> str:
+        """The name of the parameter that `choice_` is about."""
+        return str(self.estimator._kind().parameter)
+
+    def learn(self, X: Rows, y: np.ndarray, classes: Sequence[Any] = ()) -> None:
+        """Learn a batch."""
+        self.estimator.partial_fit(X, y, classes=list(classes) or None)
+
+    def predictor(
+        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
+    ) -> Predictor | None:
+        """Return a frozen predictor; all rows count in any case."""
+        found: Predictor | None = self.estimator.freeze(keep=keep)
+        return found
+
+    def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
+        """Solve, and remember the solution."""
+        if forget_nothing:
+            self.estimator._keep_all()
+        if keep is None:
+            self.estimator._before_save()
+            return
+        try:
+            found = self.estimator.freeze(keep=keep)
+        except ValueError:  # what cannot be solved says so when it is read
+            return
+        if found is not None:
+            self.estimator._remember(found)
+
+    def expect_width(self, n_features: int) -> None:
+        """Say before the first rows how wide they may become."""
+        self.estimator._expect_width(n_features)
+
+    def move_columns(self, places: Integer, n_features: int) -> None:
+        """Move columns to new places of a new width."""
+        self.estimator._move_columns(places, n_features)
+
+    def unlearn(self, X: Rows, y: np.ndarray) -> Receipt:
+        """Take rows out again."""
+        receipt: Receipt = self.estimator.unlearn(X, y)
+        return receipt
+
+    def copy(self) -> Self:
+        """Return a copy with statistics and a lock of its own."""
+        result = copy.copy(self.estimator)
+        result._statistics = copy.deepcopy(self.estimator._statistics)
+        return type(self)(result)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what was learnt, by name."""
+        return self.estimator._to_state() or {}
+
+    def from_state(self, contents: Contents) -> Self:
+        """Return a model with the same parameters and the state that `to_state` wrote."""
+        result = copy.copy(self.estimator)
+        result._from_state(contents)
+        contents.finish()
+        return type(self)(result)
+
+    def predictor_from(self, contents: Contents) -> Predictor:
+        """Return a predictor of this model that a file holds."""
+        predictor: Predictor = self.estimator._predictor_from(contents)
+        return predictor
+
+    # Beyond the contract, for the adapters to river and Dask.
+
+    def grown(self, n_features: int) -> Self:
+        """Return a copy with more columns at its end; this model does not change.
+
+        Parameters
+        ----------
+        n_features : int
+            The new width.
+
+        Returns
+        -------
+        SubspaceModel
+            The copy.
+        """
+        if self.statistics is None:
+            return self
+        fresh = clone(self.estimator)
+        fresh.n_features_in_ = n_features
+        fresh._start(n_features, None)
+        old, laid_out = self.estimator._statistics, fresh._statistics
+        if type(old) is not type(laid_out):
+            raise ValueError(
+                f"with {n_features} features {type(fresh).__name__} would keep a {type(laid_out).__name__} in place of "
+                f"a {type(old).__name__}, which cannot be made of it."
+            )
+        result = copy.copy(self.estimator)
+        result._move_columns(np.arange(old.n_features), n_features)
+        if isinstance(result._statistics, ClassReservoir) and isinstance(laid_out, ClassReservoir):
+            result._statistics.budget = laid_out.budget
+        return type(self)(result)
+
+    def fit_parts(self, means: ClassMeans, parts: RowParts, labels: np.ndarray) -> bool:
+        """Fit on rows that lie elsewhere, in parts.
+
+        Parameters
+        ----------
+        means : ClassMeans
+            Those of all rows.
+        parts : RowParts
+            Whoever holds the rows.
+        labels : array
+            The class of each row.
+
+        Returns
+        -------
+        bool
+            False if the statistics need no rows: then nothing is fitted.
+        """
+        model = self.estimator
+        model.n_features_in_ = means.n_features
+        model._start(means.n_features, labels)
+        if type(model._statistics) is not ClassRows:
+            return False
+        model._statistics = PartRows(means, parts)
+        nothing: Any = None
+        known = model._remember(model._make(RowsInHand(nothing, None, None)))
+        left = model._statistics.without_rows()
+        model._statistics = left if known.criterion.needs_within else left.plain()
+        return True
+
+
+class FisherModel(SubspaceModel):
+    """The contract for `FisherDiscriminant`, which can follow drift.
+
+    Parameters
+    ----------
+    estimator : FisherDiscriminant
+        What learns.
+    """
+
+    def predict_then_learn(
+        self,
+        X: Rows,
+        y: np.ndarray,
+        predictor: Predictor | None = None,
+        labels: np.ndarray | None = None,
+        classes: Sequence[Any] = (),
+    ) -> np.ndarray | None:
+        """Learn a batch; with half_life="auto" predict each row first, and return the classes."""
+        statistics = self.statistics
+        if isinstance(statistics, DriftingScatter) and statistics.ladder is not None:
+            found: np.ndarray | None = self.estimator._predict_then_learn(X, y, predictor, labels)
+            return found
+        return super().predict_then_learn(X, y, predictor, labels, classes)
+
+    def predictor(
+        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
+    ) -> Predictor | None:
+        """Return a frozen predictor, that of the half-life in use unless all rows are asked for."""
+        if not all_rows:
+            return super().predictor(keep)
+        found: Predictor | None = self.estimator._freeze_all(keep, brief=provisional)
+        return found
+
+
+class KernelModel(SubspaceModel):
+    """The contract for the kernel subspaces: landmarks are placed with the first batch and stay.
+
+    Parameters
+    ----------
+    estimator : KernelSubspace
+        What learns.
+    """
+
+    can = replace(SubspaceModel.can, widen=False, landmarks=True)
+
+    @property
+    def width(self) -> int:
+        """The number of landmarks; that of the columns before they are placed, and for Fourier features."""
+        return self.basis.landmarks.shape[0] if isinstance(self.basis, LandmarkBasis) else super().width
+
+    @property
+    def basis(self) -> Any:
+        """The landmarks or Fourier features, None before they are placed."""
+        return self.statistics.basis if isinstance(self.statistics, KernelScatter) else None
+
+    @property
+    def chosen(self) -> str:
+        """The name of the parameter that `choice_` is about."""
+        return super().chosen if self.estimator._width is None else "gamma"
+
+    def blank(self, seed: int | None = None) -> Self:
+        """Return a model on the same landmarks that has learnt nothing."""
+        own, basis = self.estimator, self.basis
+        result = clone(own)
+        if seed is not None:
+            result._features_seed = result.random_state  # Fourier features are the same for all parts
+            result.random_state = seed
+        if basis is not None:
+            result.n_features_in_, result._width = own.n_features_in_, own._width
+            if hasattr(own, "feature_names_in_"):
+                result.feature_names_in_ = own.feature_names_in_
+            result._statistics, result._said = result._empty_on(basis), False
+            result._forget_results()
+        return type(self)(result)
+
+    def placed(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Return a model with landmarks placed on a sample of rows, and nothing learnt.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The sample.
+        y : array-like of shape (n_samples,)
+            The labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            The weights.
+
+        Returns
+        -------
+        KernelModel
+            The copy.
+        """
+        result = clone(self.estimator)
+        X, y = validate_batch(result, X, y, reset=True)
+        weights = check_weights(sample_weight, X.shape[0])
+        if not weights.any():
+            raise ValueError(f"fit_landmarks: the {X.shape[0]} rows have no weight. Give at least one row a weight.")
+        result._start(X.shape[1], None)
+        basis = result._placed(X, y, weights).basis
+        # A column that is constant in the sample may vary in other parts.
+        if isinstance(basis, LandmarkBasis) and basis.kernel.varying is not None:
+            basis = LandmarkBasis(replace(basis.kernel, varying=None), basis.landmarks)
+        result._statistics = result._empty_on(basis)
+        return type(self)(result)
+
+    def placed_again(self, most: int) -> Self | None:
+        """Return a model of the same rows on landmarks placed again with the kept sample, None where it cannot be."""
+        result = self.estimator._on_new_landmarks(most)
+        return None if result is None else type(self)(result)
+
+    def adopt(self, other: Self) -> None:
+        """Take over all that another model has learnt, with its landmarks."""
+        own, theirs = self.estimator, other.estimator
+        own._statistics, own._width = theirs._statistics, theirs._width
+        own._forget_results()
+
+
+stream_model.register(DiscriminantSubspace, SubspaceModel)
+stream_model.register(FisherDiscriminant, FisherModel)
+stream_model.register(KernelSubspace, KernelModel)
