@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from kampong.margin.hull import Gap, Hull
-from kampong.margin.steps import pairwise
+from kampong.margin.step_rules import pairwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
