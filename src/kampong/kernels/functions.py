@@ -1,4 +1,4 @@
-"""Kernel functions between blocks of rows, by matrix products, and the scores of rows from kernel values."""
+"""Kernel functions between blocks of rows, kernels of your own by name, and scores from kernel values."""
 
 from __future__ import annotations
 

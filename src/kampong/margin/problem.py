@@ -1,4 +1,4 @@
-"""One problem during its solve: its core set, the kernel block of the core set, and the solve on it."""
+"""One problem while it is solved: its core set, the kernel block of the core set, and the inner solve."""
 
 from __future__ import annotations
 
