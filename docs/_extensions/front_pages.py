@@ -1,7 +1,8 @@
 """Parts of README, ARCHITECTURE, CONTRIBUTING and CHANGELOG inside the site, so that no fact stands in two places.
 
 A line `% from README.md | ## Install | ## Why kampong` gives way to what lies between these lines of the file;
-without them, to the whole file. Links to documents of the repository lead to their pages.
+without them, to the whole file. Links to documents of the repository lead to their pages; links
+to its code become names.
 """
 
 import re
@@ -30,6 +31,7 @@ def part(name: str, start: str | None, end: str | None) -> str:
     text = REPOSITORY.sub("", text)
     text = re.sub(r"\]\(([A-Z]+\.md)", lambda match: f"]({PAGES.get(match[1], match[1])}", text)
     text = text.replace("[BSD-3-Clause](LICENSE)", "BSD-3-Clause")
+    text = re.sub(r"\[([^\]]*)\]\((?:src|tests)/[^)]*\)", r"`\1`", text)
     return re.sub(r"\]\(docs/([^)]*)", lambda match: f"]({match[1]}", text)
 
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import linalg
 
+from kampong._core.registries import enter
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -104,7 +106,7 @@ class Criterion(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls):
-            CRITERIA[cls.name] = cls
+            enter(CRITERIA, "a criterion", cls.name, cls)
 
     @classmethod
     def of(cls, value: float) -> Criterion:

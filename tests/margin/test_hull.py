@@ -14,7 +14,7 @@ import reference_margin as reference
 from kampong.kernels.functions import Kernel
 from kampong.margin.hull import Hull, longest, walk
 from kampong.margin.kernel_rows import KernelRows
-from kampong.margin.steps import pairwise
+from kampong.margin.step_rules import pairwise
 from problems import at_most
 
 

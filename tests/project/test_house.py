@@ -1,6 +1,9 @@
-"""The house: ARCHITECTURE.md's map names every file, docs/which.md names the estimators, and nothing goes round."""
+"""The architecture: its page is true, files say what they are for, names are used once, tests mirror the package."""
 
+import ast
 import re
+import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -8,35 +11,129 @@ import pytest
 import kampong
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "kampong"
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+FILES = sorted(SOURCE.rglob("*.py"))
+
+SAME_NAME = {
+    "__init__.py": "what a folder is for",
+    "apply.py": "the commands that apply a model, and what they call",
+    "drift.py": "statistics that follow drift, and alarms that report it",
+    "errors.py": "errors of model files, and errors of sources",
+    "landmarks.py": "landmarks, and the choice made on them",
+    "margin.py": "the margin criterion as estimator, as export and as recursion",
+    "memory.py": "memory of the machine, and memory of columns",
+    "models.py": "commands on model files, and the files themselves",
+    "reservoir.py": "the statistic, and the solver that reads it",
+    "scatter.py": "the statistic, and the solver that reads it",
+    "snapshot.py": "an earlier state of a recursion, and the numbers of a report",
+    "unlearn.py": "the command, and what it calls",
+}
+"""File names that two rooms use, with the two meanings; a new pair needs a better name, or a line here."""
+
+WITHOUT_ROOM = {
+    "project": "documents, examples, benchmarks and the package as a whole",
+    "fuzz": "attackers, run by tests/project/test_fuzz.py",
+    "online": "what predicts between two solves; its files are still in statistics/ and streaming/",
+}
+"""Folders of tests that belong to no single room."""
 
 
-def files_in_map():
-    """Return the paths that the map of ARCHITECTURE.md names, from its indentation."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    block = re.search(r"```\nsrc/kampong/\n(.*?)```", text, re.DOTALL).group(1)
-    found, folders = set(), []
-    for line in block.splitlines():
-        if not line.startswith("  "):
-            break
-        depth = (len(line) - len(line.lstrip())) // 2
-        names = re.split(r"\s{2,}", line.strip(), maxsplit=1)[0]
-        for name in names.split(", "):
-            if name.endswith("/"):
-                folders = [*folders[: depth - 1], name]
-            else:
-                found.add("".join(folders[: depth - 1]) + name)
-    return found
+def rooms_of_map():
+    """Return the rooms in the order of the map."""
+    section = PAGE.split("## The map")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([\w/.]+)` \|", section, re.MULTILINE)
 
 
-def test_the_map_names_every_file_and_no_other():
-    source = ROOT / "src" / "kampong"
-    files = {str(path.relative_to(source)) for path in source.rglob("*.py")}
-    assert files_in_map() == {name for name in files if not name.endswith("__init__.py")}
+def rooms():
+    """Return the folders of the package, and the modules beside them."""
+    folders = {f"{path.parent.relative_to(SOURCE)}/" for path in SOURCE.rglob("*/__init__.py")}
+    return folders | {path.name for path in SOURCE.glob("*.py") if path.name != "__init__.py"}
 
 
-def test_every_file_says_what_it_is_for():
-    for path in (ROOT / "src").rglob("*.py"):
-        assert path.read_text().startswith('"""'), path
+def test_the_map_names_every_room_once():
+    assert sorted(rooms_of_map()) == sorted(rooms())
+
+
+def test_the_map_has_the_order_of_the_import_layers():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    floor = {name: i for i, layer in enumerate(contract["layers"]) for name in re.split(r" [|:] ", layer)}
+    floors = [floor[re.split(r"[/.]", room)[0]] for room in rooms_of_map()]
+    assert floors == sorted(floors)
+
+
+def test_the_table_of_questions_leads_to_files():
+    section = PAGE.split("## Where is…?")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 15
+    for row in rows:
+        links = re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
+        assert links, row
+        for shown, target in links:
+            assert (ROOT / target).exists(), target
+            assert target.endswith(shown) or target.startswith("docs/"), row
+        for name in re.findall(r"`(\w+)` in \[[^\]]+\]\(([^)]+)\)", row):
+            assert f"def {name[0]}(" in (ROOT / name[1]).read_text(), row
+
+
+def test_the_page_is_read_in_ten_minutes():
+    prose = re.sub(r"\]\([^)]*\)", "]", PAGE)
+    assert len(prose.split()) < 2000  # 200 words per minute
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_first_line_of_a_file_says_what_it_is_for(path):
+    first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
+    assert len(first.split()) >= 4, f"{path}: {first!r}"
+    assert first.endswith("."), f"{path}: {first!r}"
+
+
+def test_no_two_files_have_the_same_first_line():
+    found = defaultdict(list)
+    for path in FILES:
+        found[path.read_text().split("\n")[0]].append(path.name)
+    assert [names for names in found.values() if len(names) > 1] == []
+
+
+def test_a_file_name_is_used_once_or_its_meanings_are_listed():
+    found = defaultdict(list)
+    for path in FILES:
+        found[path.name].append(str(path.relative_to(SOURCE)))
+    twice = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert {name: paths for name, paths in twice.items() if name not in SAME_NAME} == {}
+    assert set(SAME_NAME) - set(twice) == set(), "these names are used once now: take them off the list"
+
+
+def test_every_folder_of_tests_is_a_room():
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    known = {room.split("/")[0].removeprefix("_") for room in rooms() if room.endswith("/")}
+    assert folders - known - set(WITHOUT_ROOM) == set()
+    assert known - folders == set(), "a room without tests"
+
+
+def pages():
+    """Return the documents that name files; the changelog tells of files that are gone."""
+    return [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING"))]
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_that_a_page_names_exists(path):
+    for name in re.findall(r"`([\w.]+/[\w./]*(?:\.py|/))`", path.read_text()):
+        assert (ROOT / name).exists() or (SOURCE / name).exists() or name.startswith("build/"), name
+
+
+def test_decisions_are_numbered_short_and_in_the_index():
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(path for path in folder.glob("*.md") if path.name != "index.md")
+    index = (folder / "index.md").read_text()
+    for number, path in enumerate(records, 1):
+        text = path.read_text()
+        assert path.name.startswith(f"{number:02d}_"), path.name
+        assert text.startswith(f"# {number}. "), path.name
+        assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Context", "Decision", "Consequence"], path.name
+        assert 5 <= text.count("\n") <= 15, path.name
+        assert f"\n{path.stem}\n" in index, path.name
 
 
 def test_the_page_on_which_estimator_names_all_of_them():

@@ -156,7 +156,7 @@ def test_a_choice_shows_its_nodes_and_what_was_chosen():
     given = ChoiceDisplay.from_estimator(KernelFisherDiscriminant(landmarks=50, gamma=1e-3).fit(X, y)).ax_
     assert "rows left out" in given.get_xlabel()
     assert texts(ChoiceDisplay.from_estimator(FisherDiscriminant(ridge=1.0).fit(X, y)).ax_)[0].startswith("nothing was")
-    with pytest.raises(TypeError, match="ChoiceDisplay: PCA chooses nothing by rows held back"):
+    with pytest.raises(TypeError, match="ChoiceDisplay: PCA chooses nothing on held-out rows"):
         ChoiceDisplay.from_estimator(PCA(2).fit(X))
 
 
@@ -205,7 +205,7 @@ def test_reliability_of_true_and_of_bold_probabilities():
     bold = np.where(chance > 0.5, 0.99, 0.01)
     display = ReliabilityDisplay.from_predictions(labels, np.column_stack([1 - bold, bold]), [0, 1])
     assert abs(display.error - 0.24) < 0.02
-    with pytest.raises(ValueError, match="give one true class a row, and one probability a row and class"):
+    with pytest.raises(ValueError, match="give one true class per row, and one probability per row and class"):
         ReliabilityDisplay.from_predictions([0, 1], np.ones((2, 3)), [0, 1])
 
 
@@ -240,7 +240,7 @@ def test_mistakes_are_named(wine):
     model.fit(wine.X, wine.y)
     with pytest.raises(ValueError, match=r"directions=\(0, 2\), but there are 2 directions, counted from 0"):
         ClassMapDisplay.from_estimator(model, wine.X, wine.y, directions=(0, 2))
-    with pytest.raises(ValueError, match="give one label a row of points"):
+    with pytest.raises(ValueError, match="give one label per row of points"):
         ClassMapDisplay.from_estimator(model, wine.X, wine.y[:-1])
     kernel = KernelFisherDiscriminant(landmarks=20).fit(wine.X, wine.y)
     ClassMapDisplay.from_estimator(kernel, wine.X, wine.y)

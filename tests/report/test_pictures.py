@@ -42,7 +42,7 @@ def test_no_rows_leave_a_word():
 
 
 def test_what_cannot_be_drawn_is_refused():
-    with pytest.raises(ValueError, match=r"points has shape \(3, 2\) and labels \(2,\); give one label a row"):
+    with pytest.raises(ValueError, match=r"points has shape \(3, 2\) and labels \(2,\); give one label per row"):
         draw_classes(np.zeros((3, 2)), [0, 1])
     with pytest.raises(ValueError, match=r"directions \(0, 5\) need more columns than points has: 2"):
         draw_classes(np.zeros((3, 2)), [0, 1, 1], directions=(0, 5))

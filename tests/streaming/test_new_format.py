@@ -1,6 +1,7 @@
 """A source format of one's own, written in this file and registered: found, learnt, resumed, applied and listed."""
 
 import gzip
+import json
 import re
 import signal
 import sys
@@ -24,7 +25,7 @@ from kampong.streaming.apply import apply
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.format import LineFormat, first_line
+from kampong.streaming.formats.format import LineFormat, RecordFormat, first_line
 from kampong.streaming.inspection import describe
 from stream_problems import without_clock
 
@@ -65,6 +66,17 @@ def cut(line):
     """Return the values of a line by name; nothing where it is no such line."""
     found = LINE.fullmatch(line.decode("utf-8", "replace"))
     return {"label": found["label"], **dict(pair.split("=") for pair in found["pairs"].split(";"))} if found else {}
+
+
+class ShortPairs(RecordFormat):
+    """The same lines, read by one method."""
+
+    name, endings = "short", (".short",)
+
+    def record(self, line):
+        if record := cut(line):
+            return record
+        raise ValueError("no pairs")
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +206,61 @@ def test_help_and_messages_list_it(tmp_path, capfd):
         signal.signal(number, handler)
     assert not ended.value.code
     assert "1,200 rows" in capfd.readouterr().err
+
+
+@pytest.fixture
+def short():
+    formats.register(ShortPairs())
+    yield
+    formats.unregister("short")
+
+
+BAD = [
+    ("nonsense", "no pairs"),
+    ("a|length=1;width=2", "column 'height' is empty"),
+    ("b|length=x;width=1;height=2", "column 'length' holds 'x', which is not a number"),
+    ("b|length=1_0;width=1;height=2", "column 'length' holds '1_0', which is not a number"),
+    ("c|length=inf;width=1;height=2", "column 'length' holds inf"),
+    ("|length=1;width=2;height=3", "the label 'label' is empty"),
+]
+
+
+def test_one_method_is_enough_for_a_format_of_lines(tmp_path, short):
+    X, y = write_roses(tmp_path, bad=[line for line, _ in BAD])
+    (tmp_path / "a.short").write_bytes((tmp_path / "a.pairs").read_bytes())
+    rows, labels = read(Source(str(tmp_path / "a.short"), Layout(label="label", missing="dead")))
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(labels, y)
+    whole = learnt(tmp_path, "m", source="a.short", missing="dead")
+    learnt(tmp_path, "n", stops=[1, 2], source="a.short", missing="dead")
+    assert (whole.counters.rows, whole.counters.dead) == (1200, len(BAD))
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "n")
+    assert (tmp_path / "m.dead.jsonl").read_bytes() == (tmp_path / "n.dead.jsonl").read_bytes()
+    letters = [json.loads(line) for line in (tmp_path / "m.dead.jsonl").read_text().splitlines()]
+    assert [(letter["line"], letter["reason"]) for letter in letters] == [
+        (line, reason) for line, (_, reason) in enumerate(BAD, 6)
+    ]
+    means = np.array([X[y == label].mean(axis=0) for label in "abc"])
+    np.testing.assert_allclose(whole.model.class_means_, means, rtol=1e-10)
+
+
+def test_what_is_missing_in_a_record_is_filled_as_in_csv(tmp_path, short):
+    lines = [f"{'ab'[i % 2]}|length={i % 2 + i / 99};width={'NA' if i % 5 == 1 else i % 7}" for i in range(60)]
+    (tmp_path / "a.short").write_text("\n".join(lines))
+    cells = [re.sub(r"[|;](length|width)=", ",", line) for line in lines]
+    (tmp_path / "a.csv").write_text("\n".join(["label,length,width", *cells]))
+    models = []
+    for name in ("a.short", "a.csv"):  # one block each
+        source = Source(str(tmp_path / name), Layout(label="label", missing="mean"))
+        models.append(learn(source, kampong.FisherDiscriminant(ridge=1.0)))
+    assert [run.counters.rows for run in models] == [60, 60]
+    np.testing.assert_allclose(models[0].model.class_means_, models[1].model.class_means_, rtol=1e-12)
+
+
+def test_a_source_without_a_record_says_why(tmp_path, short):
+    (tmp_path / "a.short").write_text("nonsense\nmore nonsense\n")
+    with pytest.raises(SourceError, match=r"the first lines hold no record of the format short: no pairs\."):
+        learnt(tmp_path, "m", source="a.short")
 
 
 def test_names_are_taken_once():

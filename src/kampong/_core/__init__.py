@@ -1,1 +1,1 @@
-"""What all computations use: threads, compiled loops, arrays, hashing, and scikit-learn's callbacks."""
+"""The base of all computations: arrays, compiled loops, threads, locks, memory limits and registries."""

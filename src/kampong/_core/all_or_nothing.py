@@ -1,4 +1,4 @@
-"""Whole or not at all: a call that is refused leaves its object as it was."""
+"""All or nothing: a call that is refused leaves its object unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound="Callable[..., Any]")
 def whole(method: Method) -> Method:
     """Let a method that raises an error give its object back the attributes it had; a decorator.
 
-    No array is copied: a method sets attributes anew, or hands a batch to something that checks all of it before it
+    No array is copied: a method sets attributes again, or hands a batch to something that checks all of it before it
     changes (`ClassMeans.update`).
 
     Parameters

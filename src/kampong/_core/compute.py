@@ -1,4 +1,4 @@
-"""What all packages compute with: array types, compiled loops, threads, sparse products, pseudo-random numbers."""
+"""Array types, compiled loops, threads, sparse products and pseudo-random numbers for the whole package."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract"}}
     try:
         result: Callable[P, R] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the installation nor the home can be written: compiled anew in each process
+    except RuntimeError:  # neither the installation nor the home can be written: compiled again in each process
         result = numba.njit(**options)(function)
     return result
 
@@ -247,7 +247,7 @@ def _finite(coordinates: Float) -> Float:
     if not np.isfinite(coordinates).all():
         raise ValueError(
             f"the coordinates of these rows are past the range of {coordinates.dtype}. Are the rows in the units of "
-            "those that were learnt? Scale them alike, for instance with sklearn.preprocessing.StandardScaler."
+            "those that were learnt? Scale both in the same way, for instance with sklearn's StandardScaler."
         )
     return coordinates
 

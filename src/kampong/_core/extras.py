@@ -1,4 +1,4 @@
-"""Optional packages: what is not installed is named together with the extra that brings it."""
+"""Optional packages: the error for a missing one names the extra that installs it."""
 
 from __future__ import annotations
 

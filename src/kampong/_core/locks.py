@@ -1,4 +1,4 @@
-"""One at a time on a model: who learns and who reads what is learnt wait for each other, model by model.
+"""One lock per model: learning and reading wait for each other.
 
 The lock is no attribute of the model, so that models are copied, cloned and pickled as before.
 """

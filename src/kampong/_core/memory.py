@@ -1,4 +1,4 @@
-"""How much memory this process may still take, and a message beforehand where that is not enough."""
+"""Memory limits: how much this process may still use, and an error before a scatter that does not fit."""
 
 from __future__ import annotations
 

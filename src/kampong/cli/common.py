@@ -1,4 +1,4 @@
-"""What the commands share: the application, options that several take, signals, and where messages go."""
+"""Shared by the commands: the application, common options, signals, and where messages go."""
 
 from __future__ import annotations
 

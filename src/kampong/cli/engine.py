@@ -1,4 +1,4 @@
-"""`kampong learn --engine`: files learnt in parts, with a bar for the parts that are done."""
+"""`kampong learn --engine`: files learnt in parts, with a progress bar."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def learn(
     kernel: Annotated[
         str,
         typer.Option(
-            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are placed anew as rows double.",
+            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are placed again as rows double.",
             rich_help_panel=MODEL,
         ),
     ] = "",

@@ -1,4 +1,4 @@
-"""`kampong inspect`, `merge`, `score`, `report` and `key`: model files shown, merged, judged, drawn and signed."""
+"""`kampong inspect`, `merge`, `score`, `report` and `key`: model files shown, merged, scored, drawn and signed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kampong unlearn`: records that must be forgotten, taken out of a model file."""
+"""`kampong unlearn`: records removed from a model file."""
 
 from __future__ import annotations
 

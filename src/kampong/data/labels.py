@@ -1,4 +1,4 @@
-"""Labels: the classes seen so far, which row counts for which of them, and how both are saved."""
+"""Labels: the classes seen so far, the classes of each row, and how both are saved."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Members:
         return Members(self.rows[first:last] - start, self.codes[first:last], self.weights[first:last], stop - start)
 
     def renamed(self, position: Integer) -> Members:
-        """Return the same memberships with the classes numbered anew."""
+        """Return the same memberships with the classes numbered again."""
         return Members(self.rows, position[self.codes], self.weights, self.n_rows)
 
 
@@ -236,8 +236,8 @@ def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, In
     y = np.asarray(admit(y, "y"))
     if y.shape != (n_rows,):
         raise ValueError(
-            f"y has shape {y.shape}, but X has {n_rows} rows: y needs one label a row, or an indicator matrix "
-            "of shape (rows, labels) for several labels a row."
+            f"y has shape {y.shape}, but X has {n_rows} rows: y needs one label per row, or an indicator matrix "
+            "of shape (rows, labels) for several labels per row."
         )
     if y.dtype.kind not in "biufUSTO":
         raise ValueError(f"y has dtype {y.dtype}; labels are integers, strings or booleans.")
@@ -290,7 +290,7 @@ def check_indicator(y: Any, n_rows: int) -> sparse.csr_array:
         bad = matrix.data[matrix.data != 1][0]
         raise ValueError(
             f"y has {matrix.shape[1]} columns and the entry {bad!r}: a multi-label target is a matrix of 0 and 1. "
-            "For one label a row pass a one-dimensional y."
+            "For one label per row pass a one-dimensional y."
         )
     return matrix
 

@@ -1,4 +1,4 @@
-"""The gate for rows: what passes may be read by compiled loops, which check nothing themselves.
+"""The gate for rows: compiled loops, which check nothing themselves, read only what has passed it.
 
 Sparse rows come out as CSR with every index in range, sorted and without duplicates; the caller's arrays stay as they
 are. The cost is one pass over the indices. Arrays whose values mean something else than they hold are refused.
@@ -119,7 +119,7 @@ def _as_csr(X: Any, name: str) -> Any:
         return X.tocsr()
     except (IndexError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{name} is a broken sparse matrix: its {X.format} arrays do not fit together ({error}). Build it anew "
+            f"{name} is a broken sparse matrix: its {X.format} arrays do not fit together ({error}). Build it again "
             "from its entries, for instance with scipy.sparse.coo_array."
         ) from None
 
@@ -173,8 +173,8 @@ def _check_indices(indptr: Integer, indices: Integer, width: int, name: str) -> 
 
 def _refuse(name: str, what: str) -> None:
     raise ValueError(
-        f"{name} is a broken sparse matrix: it has {what}. Check it with {name}.check_format(), and build it anew from "
-        "its entries, for instance with scipy.sparse.coo_array."
+        f"{name} is a broken sparse matrix: it has {what}. Check it with {name}.check_format(), and build it again "
+        "from its entries, for instance with scipy.sparse.coo_array."
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows, weights and parameters: checked where they come in, with messages; and how rows are saved."""
+"""Rows, weights and parameters: checked when they come in, with messages; and how rows are saved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-145, 1e145
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> Float:
-    """Return the weights as float64, one a row, finite and not negative."""
+    """Return the weights as float64, one per row, finite and not negative."""
     if sample_weight is None:
         return np.ones(n_rows)
     if isinstance(sample_weight, numbers.Real):
@@ -47,11 +47,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
     else:
         given = np.asarray(admit(sample_weight, "sample_weight"))
         if given.dtype.kind not in "biufO":
-            raise ValueError(f"sample_weight has dtype {given.dtype}; weights are real numbers, one a row.")
+            raise ValueError(f"sample_weight has dtype {given.dtype}; weights are real numbers, one per row.")
         with _in_range("sample_weight"):
             weights = given.astype(np.float64)
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_rows} rows: give one weight a row.")
+        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_rows} rows: give one weight per row.")
     if not np.isfinite(weights).all():
         raise ValueError("sample_weight contains NaN or infinity. Give finite weights; 0 leaves a row out.")
     if n_rows and weights.min() < 0:
@@ -145,7 +145,7 @@ def refuse_overflow(owner: str, answers: Float) -> Float:
     if lost or np.isnan(answers).any():
         raise ValueError(
             f"{owner}: the answers for these rows overflow. Are they in the units of the rows that were learnt? Scale "
-            "them alike, for instance with sklearn.preprocessing.StandardScaler."
+            "both in the same way, for instance with sklearn.preprocessing.StandardScaler."
         )
     return answers
 

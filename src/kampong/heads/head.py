@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import linalg, special
 
+from kampong._core.registries import enter
 from kampong.files.contents import record_from
 from kampong.heads.calibration import STEEPEST, calibrated
 
@@ -130,7 +131,7 @@ class Head(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls):
-            HEADS[cls.name] = cls
+            enter(HEADS, "a head", cls.name, cls, ("auto", "best"))
 
     @classmethod
     @abstractmethod

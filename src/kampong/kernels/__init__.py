@@ -1,1 +1,5 @@
-"""Kernel functions, landmarks and random Fourier features: rows seen through a kernel."""
+"""Kernel functions, landmarks and random Fourier features."""
+
+from kampong.kernels.functions import register
+
+__all__ = ["register"]

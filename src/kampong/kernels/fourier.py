@@ -1,4 +1,4 @@
-"""Random Fourier features: coordinates that approximate a Gaussian kernel and depend on a seed alone, not on rows.
+"""Random Fourier features: coordinates that approximate a Gaussian kernel and depend on a seed only.
 
 For k(x, z) = exp(−γ|x − z|²) and frequencies w ~ N(0, 2γI), the mean of cos(wᵀ(x − z)) is k(x, z) (Rahimi and Recht
 2007). So the features √(2/m)·[cos(wᵀx), sin(wᵀx)] of m/2 frequencies have inner products near the kernel. Frequencies
@@ -54,7 +54,7 @@ class FourierBasis:
 
     @functools.cached_property
     def frequencies(self) -> Float:
-        """The frequencies, one a row, drawn when they are first needed: a file claims their number and their width."""
+        """The frequencies, one per row, drawn when first needed: a file only claims their number and their width."""
         drawn = draw_frequencies(self.width, self.rank // 2, self.kernel.gamma, self.seed)
         return drawn if self.kernel.units is None else drawn / self.kernel.units
 
@@ -131,7 +131,7 @@ class FourierBasis:
 
 
 def draw_frequencies(width: int, count: int, gamma: float, seed: int) -> Float:
-    """Return frequencies for the kernel exp(−γ|x − z|²), one a row, orthogonal in blocks of up to `width`.
+    """Return frequencies for the kernel exp(−γ|x − z|²), one per row, orthogonal in blocks of up to `width`.
 
     Parameters
     ----------

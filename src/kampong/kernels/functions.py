@@ -1,4 +1,4 @@
-"""Kernel functions between blocks of rows, by matrix products, and the scores of rows from kernel values."""
+"""Kernel functions between blocks of rows, kernels of your own by name, and scores from kernel values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import csr_times_block, one_blas_thread, run, split
+from kampong._core.registries import enter
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
 from kampong.files.errors import CheckpointError
 from kampong.statistics.scatter import CONSTANT
@@ -25,10 +26,26 @@ NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
 SYNONYMS = {"poly": "polynomial"}
 LEAST_UNIT = 1e-150
 """Smaller deviations are taken for zero: a column divided by one would overflow."""
+
+OWN: dict[str, Callable[..., Any]] = {}
+"""Kernels that users have registered, by name."""
 BLOCK_ROWS = 256
 """The number of rows computed together: enough for a matrix product to run at full speed."""
 TILE_BYTES = 8 * 2**20
 """A temporary block of kernel values: small enough for the cache, and for the allocator to reuse its pages."""
+
+
+def register(name: str, function: Callable[..., Any]) -> None:
+    """Add a kernel, so that `kernel=` knows its name and models of it can be saved.
+
+    Parameters
+    ----------
+    name : str
+        Its name, which must be free.
+    function : callable
+        Called with two blocks of rows, it returns the matrix of their kernel values.
+    """
+    enter(OWN, "a kernel", name, function, (*NAMES, *SYNONYMS, "callable"))
 
 
 class PreparedRows(NamedTuple):
@@ -57,6 +74,8 @@ class Kernel:
         The constant c.
     function : callable or None
         Called with two blocks of rows, it returns the matrix of their kernel values.
+    registered : str
+        The name of that function, if it was registered.
     centre : array or None
         Subtracted from dense rows before distances are computed, so that no digits are lost.
     varying : array or None
@@ -70,6 +89,7 @@ class Kernel:
     degree: float = 3.0
     coef0: float = 0.0
     function: Callable[..., Any] | None = None
+    registered: str = ""
     centre: Float | None = None
     varying: Integer | None = None
     units: Float | None = None
@@ -128,19 +148,21 @@ class Kernel:
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds; a callable is refused."""
-        if self.name not in NAMES:
+        if self.name not in NAMES and not self.registered:
             raise CheckpointError(
                 f"a kernel that is a function ({self.function!r}) cannot be saved: a checkpoint holds no code. Use a "
-                f"kernel by name ({', '.join(NAMES)}), or kernel='precomputed'."
+                f"kernel by name ({', '.join(NAMES)}), kernel='precomputed', or give the function a name with "
+                "kampong.kernels.register."
             )
-        numbers = {name: getattr(self, name) for name in ("name", "gamma", "degree", "coef0")}
+        numbers = {name: getattr(self, name) for name in ("gamma", "degree", "coef0")}
+        numbers["name"] = self.registered or self.name
         arrays = {name: getattr(self, name) for name in ("centre", "varying", "units")}
         return {**numbers, **{name: array for name, array in arrays.items() if array is not None}}
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:
         """Return the kernel that `to_state` wrote, for rows of this width."""
-        name = contents.word("name", NAMES)
+        name = contents.word("name", (*NAMES, *OWN))
         gamma, degree = contents.number("gamma", low=0.0, high=1e300), contents.number("degree", low=0.0, high=64.0)
         coef0, far = contents.number("coef0", low=-1e300, high=1e300), LARGEST_ENTRY
         centre = (
@@ -155,6 +177,8 @@ class Kernel:
         if "units" in contents:
             units = contents.array("units", np.float64, (n_features,), low=LEAST_UNIT, high=far)
         contents.finish()
+        if name in OWN:
+            return cls("callable", function=OWN[name], registered=name, units=units)
         return cls(name, gamma=gamma, degree=degree, coef0=coef0, centre=centre, varying=varying, units=units)
 
     def diagonal(self, points: PreparedRows) -> Float:
@@ -242,8 +266,11 @@ def make_kernel(
     if callable(kernel):
         return Kernel("callable", function=kernel, units=units)
     name = SYNONYMS.get(kernel, kernel) if isinstance(kernel, str) else kernel
+    if isinstance(name, str) and name in OWN:
+        return Kernel("callable", function=OWN[name], registered=name, units=units)
     if name not in NAMES:
-        raise ValueError(f"{owner}: kernel must be a callable or one of {', '.join(map(repr, NAMES))}, got {kernel!r}.")
+        known = ", ".join(map(repr, (*NAMES, *OWN)))
+        raise ValueError(f"{owner}: kernel must be a callable or one of {known}, got {kernel!r}.")
     if name in ("linear", "precomputed"):
         return Kernel(name, units=units)
     step = "3 is common; a polynomial of degree 1 is the linear kernel."

@@ -1,4 +1,4 @@
-"""Landmarks: rows are represented by their kernel values to a few points. Where those are placed, and their basis.
+"""Landmarks: a few points whose kernel values represent a row, how they are placed, and their basis.
 
 The images of m independent landmarks span an m-dimensional part of the kernel's feature space. With the Cholesky
 factor K_mm = LLᵀ of their kernel matrix, L⁻¹k(x) are the coordinates of the projection of φ(x) on that part in an

@@ -91,7 +91,7 @@ class Chains:
     rows : KernelRows
         The kernel values, shared by all problems and all rounds.
     hulls : list of Hull
-        One a problem.
+        One per problem.
     length : int
         Directions of each chain.
     options : Options

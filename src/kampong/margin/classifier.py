@@ -1,4 +1,4 @@
-"""What the margin classifiers share: two-class problems, kernel rows, what is stored, how rows are scored."""
+"""The base of the margin classifiers: two-class problems, kernel rows, stored patterns and scores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, WholeParameters, BaseEstimator):
-    """Base of the margin classifiers. Two classes are one problem; more are one problem a class, against the rest.
+    """Base of the margin classifiers. Two classes are one problem; more are one problem per class, against the rest.
 
     The problems share all kernel values.
     """
@@ -75,7 +75,7 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_classes)
-            One score a row for two classes (positive for the second), else one a class. float32 for float32 rows.
+            One score per row for two classes (positive for the second), else one per class. float32 for float32 rows.
         """
         check_is_fitted(self)
         rows = validate_rows(self, X)

@@ -45,7 +45,7 @@ class MinOverClassifier(OverClassifier):
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
         The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is taken anew whenever the number of rows has doubled.
+        stream it is computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -78,7 +78,7 @@ class MinOverClassifier(OverClassifier):
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows.
     dual_coef_ : array of shape (n_problems, n_support)
-        Their weights times their labels, for one problem of two classes or one a class.
+        Their weights times their labels, for one problem of two classes or one per class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
     coef_ : array of shape (n_problems, n_features)
@@ -177,7 +177,7 @@ class MaxMinOverClassifier(OverClassifier):
     nu : float, sequence of float, "auto" or None
         None for a hard margin; else at most this fraction of the patterns is inside the margin, and at least this
         fraction is stored. At most ν_max = 2·min(M₊, M₋)/M; with walk="paper" and the augmented bias up to 1. One
-        number, or one a problem. "auto" takes the smallest K = νM of each problem for which a margin exists, found by
+        number, or one per problem. "auto" takes the smallest K = νM of each problem for which a margin exists, found by
         bisection: it exists, which the paper shows, but it is narrow; use it as a lower bound.
     nu_of : {"patterns", "largest"}
         What `nu` is a fraction of: the patterns of a problem, as in the paper, or its ν_max, which suits classes of
@@ -186,7 +186,7 @@ class MaxMinOverClassifier(OverClassifier):
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
         The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is taken anew whenever the number of rows has doubled.
+        stream it is computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -219,7 +219,7 @@ class MaxMinOverClassifier(OverClassifier):
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows.
     dual_coef_ : array of shape (n_problems, n_support)
-        Their weights times their labels, for one problem of two classes or one a class.
+        Their weights times their labels, for one problem of two classes or one per class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
     coef_ : array of shape (n_problems, n_features)
@@ -360,7 +360,7 @@ class CoreVectorClassifier(MarginClassifier):
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows.
     dual_coef_ : array of shape (n_problems, n_support)
-        Their weights times their labels, for one problem of two classes or one a class.
+        Their weights times their labels, for one problem of two classes or one per class.
     intercept_ : array of shape (n_problems,)
         The constant of the score.
     coef_ : array of shape (n_problems, n_features)
@@ -437,7 +437,7 @@ class CoreVectorClassifier(MarginClassifier):
     @with_callbacks
     @whole
     def fit(self, X: Any, y: Any) -> Self:
-        """Find the hyperplanes, one for two classes, else one a class.
+        """Find the hyperplanes, one for two classes, else one per class.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Margin features: two-class problems, chains of directions, what is stored, and the projection."""
+"""Margin features: two-class problems, chains of directions, stored rows and the projection."""
 
 from __future__ import annotations
 

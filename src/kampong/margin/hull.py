@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong.margin.steps import maxminover, minover
+from kampong.margin.step_rules import maxminover, minover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

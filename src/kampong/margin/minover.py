@@ -1,4 +1,4 @@
-"""What MinOver and MaxMinOver share: from labels to hulls, both walks, and learning from a stream."""
+"""Shared by MinOver and MaxMinOver: from labels to hulls, both walks, and learning from a stream."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class OverClassifier(MarginClassifier):
         )
 
     def _follow_spread(self, X: Rows, *, first: bool) -> None:
-        """Let a γ that depends on the data follow a stream: it is taken anew when the rows have doubled."""
+        """Let a γ that depends on the data follow a stream: it is computed again when the rows have doubled."""
         if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel in ("linear", "precomputed"):
             return
         mean, variances = moments(X)

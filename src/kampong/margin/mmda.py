@@ -90,7 +90,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     components_ : array of shape (n_features_out, n_features_in_)
         The directions themselves, for kernel="linear" only.
     class_means_ : array of shape (n_classes, n_features_out)
-        The mean of each class in the space of the features; after `partial_fit`, that of a sample of 256 rows a class.
+        The mean of each class in the space of the features; after `partial_fit`, of a sample of 256 rows per class.
     n_kernel_evaluations_per_feature_ : array of shape (n_features_out,)
         The kernel values that each feature of a new row would take by itself.
     margin_ : array of shape (n_features_out,)
@@ -347,7 +347,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
     @property
     @one_at_a_time
     def components_(self) -> Float:
-        """The directions, one a row; they exist as vectors for the linear kernel only."""
+        """The directions, one per row; they exist as vectors for the linear kernel only."""
         check_is_fitted(self)
         if self._components is None:
             raise AttributeError(

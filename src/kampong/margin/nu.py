@@ -1,4 +1,4 @@
-"""How many patterns ν asks for, problem by problem, and the smallest number for which a soft margin exists."""
+"""The number of patterns that ν stands for in each problem, and the smallest one that has a soft margin."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def check_nu(owner: str, nu: Any, n_problems: int) -> list[float]:
-    """Return ν of each problem: one number for all, or one a problem."""
+    """Return ν of each problem: one number for all, or one per problem."""
     step = 'Use None for a hard margin, "auto" for the smallest nu that has one.'
     if isinstance(nu, Sequence | np.ndarray) and not isinstance(nu, str):
         if len(nu) != n_problems:
             raise ValueError(
                 f"{owner}: nu has {len(nu)} values for {n_problems} problems of two classes. Give one number, or one a "
-                "problem (one a class, or a single one for two classes)."
+                "problem (one per class, or a single one for two classes)."
             )
         return [check_number(owner, "nu", value, low=0.0, high=1.0, next_step=step) for value in nu]
     return [check_number(owner, "nu", nu, low=0.0, high=1.0, next_step=step)] * n_problems

@@ -1,4 +1,4 @@
-"""One problem during its solve: its core set, the kernel block of the core set, and the solve on it."""
+"""One problem while it is solved: its core set, the kernel block of the core set, and the inner solve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from kampong.margin.hull import Gap, Hull
-from kampong.margin.steps import pairwise
+from kampong.margin.step_rules import pairwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

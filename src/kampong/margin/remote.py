@@ -1,7 +1,7 @@
-"""Core sets of patterns whose rows lie elsewhere, in parts: the core set travels, the rows stay.
+"""Core sets of patterns whose rows are elsewhere, in parts: the core set travels, the rows stay.
 
 Whoever holds the rows answers two questions (`Holder`): where the least margins v · z are, for a point v that is a sum
-of few patterns, and what the rows of some patterns are (`questions.py`). Rows come to the solver when they join a
+of few patterns, and what the rows of some patterns are (`remote_protocol.py`). Rows come to the solver when they join a
 core set, and only then; the solve itself is that of `core_set`.
 """
 

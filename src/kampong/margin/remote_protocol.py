@@ -1,4 +1,4 @@
-"""What parts of the rows are asked about a core set, and what they answer: as few bytes as the question needs.
+"""The protocol between a solver and the holders of rows: questions about a core set, and short answers.
 
 A row that has come to the solver is sent to those who hold parts once (`Arrived`), in the smallest type that holds its
 numbers exactly. A question then names the members of each core set by a bit for every row that has come, and gives
@@ -190,7 +190,7 @@ def answer(question: Question, arrived: Sequence[Arrived], X: Rows, codes: Integ
     Returns
     -------
     list of Sight
-        One a problem.
+        One per problem.
     """
     chosen = np.arange(X.shape[0])
     if question.mask:
@@ -260,7 +260,7 @@ def joined(sights: Sequence[list[Sight]], batch: Sequence[int]) -> list[Sight]:
     Returns
     -------
     list of Sight
-        One a problem.
+        One per problem.
     """
     found = []
     for several, most in zip(zip(*sights, strict=True), batch, strict=True):

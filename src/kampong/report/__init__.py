@@ -1,4 +1,4 @@
-"""For people to look at: pictures of classes in a subspace, the report of a stream, and its live page.
+"""Pictures of classes in a subspace, the report of a stream, and its live page.
 
 Names are imported when they are asked for: pictures need the `plot` extra, the pages the `stream` extra.
 """

@@ -1,4 +1,4 @@
-"""Who may read a live page: a token, a limited number of connections, and no patience with silent ones.
+"""Access to the live page: a token, a limited number of connections, and no waiting for silent ones.
 
 The run needs descriptors to read, save and write. Connections take at most half of those that are free when the page
 starts; when all places are taken, the oldest connection that has not been admitted gives way to a new one.

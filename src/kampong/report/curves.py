@@ -1,4 +1,4 @@
-"""Pictures of how a model came about: the curve that a parameter was chosen from, and eigenvalues against ε."""
+"""Displays of model selection: the validation curve of a parameter, and eigenvalues against ε."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ChoiceDisplay(Picture):
-    """What a parameter that was left open cost on rows held back, what was chosen, and how the heads compared.
+    """What a parameter that was left open cost on held-out rows, what was chosen, and how the heads compared.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class ChoiceDisplay(Picture):
         learnt = stream_model(model)
         if not isinstance(learnt, SubspaceModel):
             raise TypeError(
-                f"{cls.__name__}: {type(model).__name__} chooses nothing by rows held back. Give a subspace estimator, "
+                f"{cls.__name__}: {type(model).__name__} chooses nothing on held-out rows. Give a subspace estimator, "
                 "such as FisherDiscriminant."
             )
         return cls(model.choice_, parameter=learnt.chosen).plot(ax)
@@ -91,7 +91,7 @@ class ChoiceDisplay(Picture):
         ax = self._open(ax, (6.5, 4.2))
         choice = self.choice
         if choice is None or (not len(choice.values) and not choice.heads):
-            self._say(ax, f"nothing was chosen: {self.parameter} was given, or there were too few rows to judge by")
+            self._say(ax, f"nothing was chosen: {self.parameter} was given, or there were too few rows to validate on")
             return self
         if len(choice.values):
             self._curve(ax, choice)
@@ -118,7 +118,7 @@ class ChoiceDisplay(Picture):
         label, where = f"{self.parameter} = {choice.value:.3g}", ax.get_xaxis_transform()
         ax.annotate(label, (chosen, 1.01), xycoords=where, ha="center", va="bottom", color=INK, fontsize=10)
         ax.set_xlabel(self.parameter)
-        ax.set_ylabel(f"cost on {choice.n_rows:,} rows held back")
+        ax.set_ylabel(f"cost on {choice.n_rows:,} held-out rows")
         if choice.heads:
             ranked = sorted(choice.heads.items(), key=lambda pair: pair[1])
             text = "\n".join(f"{name}  {cost:.4f}" for name, cost in ranked)

@@ -1,4 +1,4 @@
-"""What the pictures share: axes, colours, names of columns, and a word where there is nothing to show."""
+"""Shared by all displays: axes, colours, column names, and a note if there is nothing to show."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def unwrapped(estimator: Any, X: Any, feature_names: Any, who: str) -> tuple[Any
 
 
 def directions_of(model: Any, who: str) -> Float:
-    """Return the directions of a linear model, one a row."""
+    """Return the directions of a linear model, one per row."""
     components = getattr(model, "components_", None)
     if components is None or components.shape[1] != model.n_features_in_:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What the page says of a model: what it chose and from what, and what its directions are made of and tell apart."""
+"""Explanations for the report: what was chosen and why, and what the directions consist of and separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live page of a running stream: the page of the report, served, with its numbers renewed while the stream runs.
+"""The live page of a running stream: the report, served over HTTP and updated while the stream runs.
 
 A reader's browser asks for the state after the one it shows, and the answer waits until there is one. Each state is
 taken, written as JSON and compressed once, however many readers there are.

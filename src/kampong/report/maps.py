@@ -1,4 +1,4 @@
-"""Pictures of a subspace: the classes in two directions, and the columns that make the directions."""
+"""Displays of a subspace: the classes in two directions, and the columns that make up the directions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMED = 30
 
 
 class ClassMapDisplay(Picture):
-    """The classes in two directions: a point a row, and an ellipse and a name a class.
+    """The classes in two directions: one point per row, one ellipse and one name per class.
 
     An ellipse holds nine of ten rows of a Gaussian class with the mean and covariance of its points. With one direction
     the classes are drawn one above the other.
@@ -73,7 +73,7 @@ class ClassMapDisplay(Picture):
         if self.points.ndim != 2 or self.labels.shape != (len(self.points),):
             raise ValueError(
                 f"ClassMapDisplay: points has shape {self.points.shape} and labels {self.labels.shape}; give one label "
-                "a row of points."
+                "per row of points."
             )
         self._legend = True
         self.flat = self.points.shape[1] == 1
@@ -140,7 +140,7 @@ class ClassMapDisplay(Picture):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         ellipses : bool
-            Whether to draw an ellipse a class.
+            Whether to draw one ellipse per class.
         names : bool
             Whether to name each class at its mean.
 
@@ -196,8 +196,8 @@ class ClassMapDisplay(Picture):
 class BiplotDisplay(ClassMapDisplay):
     """The classes in two directions, and the columns that make these directions as arrows.
 
-    An arrow points where a row moves when its column grows by one standard deviation; all arrows are scaled alike to
-    fill the picture. The longest ones are drawn.
+    An arrow points where a row moves when its column grows by one standard deviation; all arrows have the same scale,
+    which fills the picture. The longest ones are drawn.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ class BiplotDisplay(ClassMapDisplay):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         ellipses : bool
-            Whether to draw an ellipse a class.
+            Whether to draw one ellipse per class.
         names : bool
             Whether to name each class at its mean.
 

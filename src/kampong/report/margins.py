@@ -1,4 +1,4 @@
-"""A picture of a classifier in a plane: regions, margins and support vectors."""
+"""A display of a classifier in the plane: regions, margins and support vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a stream: one HTML file that opens from disk and needs no network; and the page that it shares.
+"""The HTML report of a stream: one file that opens from disk without a network. The live page shares it.
 
 The page is plain HTML, CSS and SVG. Its scripts are the files in `assets`, put together into one; what it shows is one
 JSON object. The report holds that object, the live page asks its server for it. A content security policy allows this

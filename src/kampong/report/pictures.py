@@ -19,7 +19,7 @@ MARKERS = "os^vD"
 def draw_classes(
     points: Any, labels: Any, *, axes: Axes | None = None, directions: tuple[int, int] = (0, 1), title: str = ""
 ) -> Axes:
-    """Scatter rows in two directions of a subspace, one colour and marker a class, each class named at its mean.
+    """Scatter rows in two directions of a subspace, one colour and marker per class, each class named at its mean.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def draw_classes(
     points, labels = np.asarray(points), np.asarray(labels)
     if points.ndim != 2 or len(points) != len(labels):
         raise ValueError(
-            f"draw_classes: points has shape {points.shape} and labels {labels.shape}; give one label a row of points."
+            f"draw_classes: points has shape {points.shape} and labels {labels.shape}; give one label per row."
         )
     if axes is None:
         _, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")

@@ -1,4 +1,4 @@
-"""Pictures of predictions: which classes are taken for which, and whether probabilities are true."""
+"""Displays of predictions: the confusion of classes, and the calibration of probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMED = 40
 
 
 class ConfusionDisplay(Picture):
-    """Which classes are taken for which: a row a true class, a column a predicted one, in parts of the row.
+    """Which classes are taken for which: one row per true class, one column per predicted class, as shares of the row.
 
     Cells on the diagonal are right. `worst(n)` lists the pairs that are confused most, which is easier to read than a
     picture of many classes.
@@ -95,8 +95,8 @@ class ConfusionDisplay(Picture):
         truth, said = np.asarray(y_true), np.asarray(y_pred)
         if truth.ndim != 1 or truth.shape != said.shape:
             raise ValueError(
-                f"ConfusionDisplay: y_true has shape {truth.shape} and y_pred {said.shape}; give one class a row in "
-                "both. For several labels a row, draw one picture a label."
+                f"ConfusionDisplay: y_true has shape {truth.shape} and y_pred {said.shape}; give one class per row in "
+                "both. For several labels per row, draw one picture per label."
             )
         classes = np.unique(np.concatenate([truth, said])) if len(truth) else truth
         counts = np.zeros((len(classes), len(classes)))
@@ -205,7 +205,7 @@ class ReliabilityDisplay(Picture):
         if self.confidence.shape != self.right.shape or self.confidence.ndim != 1:
             raise ValueError(
                 f"ReliabilityDisplay: confidence has shape {self.confidence.shape} and right {self.right.shape}; give "
-                "one value a row in both."
+                "one value per row in both."
             )
         bins = np.clip((self.confidence * n_bins).astype(int), 0, n_bins - 1)
         self.n_bins, self.counts = n_bins, np.bincount(bins, minlength=n_bins)
@@ -284,7 +284,7 @@ class ReliabilityDisplay(Picture):
         if truth.ndim != 1 or chances.shape != (len(truth), len(names)):
             raise ValueError(
                 f"ReliabilityDisplay: y_true has shape {truth.shape}, probabilities {chances.shape}, and there are "
-                f"{len(names)} classes; give one true class a row, and one probability a row and class."
+                f"{len(names)} classes; give one true class per row, and one probability per row and class."
             )
         best = chances.argmax(axis=1) if len(truth) else np.zeros(0, dtype=int)
         confidence = chances[np.arange(len(truth)), best]

@@ -1,4 +1,4 @@
-"""The numbers of a report: what the page shows of a model and a history, as plain values, taken at one moment."""
+"""The numbers of a report: a model and a history as plain values, taken at one moment."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class InformationGain(WholeParameters, Savable, SelectorMixin, BaseEstimator):
         IG(t) = H(class) − P(t) H(class | t present) − P(not t) H(class | t absent),
 
     in nats. It needs the weight of each class and the weight of its rows that hold each term: a table of K × d sums,
-    which merges exactly and costs O(non-zeros) a row. This is the selection that the papers compare with (IG3, IG500).
+    which merges exactly and costs O(non-zeros) per row. The papers compare with this selection (IG3, IG500).
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ class InformationGain(WholeParameters, Savable, SelectorMixin, BaseEstimator):
         self._wanted()
         if is_indicator(y):
             raise ValueError(
-                f"InformationGain: y has shape {y.shape}, but a row has one label here. Fit one selector a label."
+                f"InformationGain: y has shape {y.shape}, but a row has one label here. Fit one selector per label."
             )
         assert_all_finite(X, estimator_name="InformationGain", input_name="X")
         weights = check_weights(sample_weight, X.shape[0])

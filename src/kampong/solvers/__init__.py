@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kampong._core.registries import enter
 from kampong.solvers import gram, reservoir, resolvent, scatter
-from kampong.solvers.result import Subspace, classes_seen, worth_of
+from kampong.solvers.result import Solver, Subspace, classes_seen, worth_of
 from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kampong.criteria import Criterion
-    from kampong.solvers.result import Krylov, Solver
+    from kampong.solvers.result import Krylov
     from kampong.statistics import ClassMeans
 
-__all__ = ["SOLVERS", "Subspace", "classes_seen", "most_directions", "solve", "solver_for", "worth_of"]
+__all__ = [
+    "SOLVERS",
+    "Solver",
+    "Subspace",
+    "classes_seen",
+    "most_directions",
+    "register",
+    "solve",
+    "solver_for",
+    "worth_of",
+]
 
-SOLVERS: Mapping[str, Solver] = {solver.NAME: solver for solver in (scatter, reservoir, resolvent, gram)}
+SOLVERS: dict[str, Solver] = {solver.NAME: solver for solver in (scatter, reservoir, resolvent, gram)}
+"""All solvers by name, in the order in which "auto" tries them."""
+
+
+def register(solver: Solver) -> None:
+    """Add a solver, so that `solver=` of every subspace estimator knows its name.
+
+    Parameters
+    ----------
+    solver : Solver
+        An object of a subclass of `Solver`, or a module with the same names. Its name must be free.
+    """
+    enter(SOLVERS, "a solver", solver.NAME, solver, ("auto",))
 
 
 def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:

@@ -91,10 +91,10 @@ class Krylov:
 
 
 class Solver(Protocol):
-    """One file in this folder: a name, the statistics it needs, what it cannot do, and how it does the rest."""
+    """A name, the statistics it needs, what it cannot do, and how it does the rest: a module, or a subclass of this."""
 
     NAME: str
-    REASON: str
+    REASON: str = "it was asked for"
     """Why its result is what it is; may name {width} and {steps}."""
 
     @property
@@ -103,9 +103,11 @@ class Solver(Protocol):
 
     def most(self, criterion: Criterion, statistics: ClassMeans) -> int:
         """Return how many directions it can find."""
+        return criterion.most_directions(classes_seen(statistics), statistics.n_features)
 
     def refuse(self, criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
         """Say why this pair cannot be served and who can, or return None."""
+        return None
 
     def solve(
         self, criterion: Criterion, statistics: ClassMeans, n_components: int | None, space: Krylov | None = None

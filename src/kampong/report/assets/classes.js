@@ -80,7 +80,7 @@ class Tiles {
     if (merged) {
       this.words.textContent =
         "This model was merged from parts or fitted at once, so the course of its stream is not known, and no accuracy " +
-        "is shown. `kampong score` judges it on rows that it has not seen."
+        "is shown. `kampong score` measures it on rows that it has not seen."
       return
     }
     this.words.textContent =

@@ -145,7 +145,7 @@ class Choices {
     this.element = this.part.element
     this.curve = new LineChart("Loss against the parameter", {
       xLabel: "parameter",
-      yLabel: "loss on rows held back",
+      yLabel: "loss on held-out rows",
       log: true,
     })
     this.tables = h("div", null)
@@ -159,7 +159,7 @@ class Choices {
     say(
       this.part,
       "",
-      (curve || Object.keys(heads).length ? `${rows(judges)} held back judged; less is better. ` : "") +
+      (curve || Object.keys(heads).length ? `On ${rows(judges)} held out; lower is better. ` : "") +
         (choices.count > 1
           ? `What is in use changed ${whole(choices.count - 1)} time${choices.count === 2 ? "" : "s"}.`
           : ""),

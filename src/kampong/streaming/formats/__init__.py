@@ -1,6 +1,6 @@
 """The formats of sources, by name: a new one is a file here and a line in `_FORMATS`, or a call of `register`.
 
-`base` defines what a format is. A module is imported when one of its formats is first used; the names are known
+`format` defines what a format is. A module is imported when one of its formats is first used; the names are known
 without that.
 """
 

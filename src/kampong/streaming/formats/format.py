@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from kampong.streaming.columns.records import Batch, Dead, shown
+from kampong.streaming.arrow import pa
+from kampong.streaming.columns.records import Batch, Dead, encode, joined, shown
+from kampong.streaming.columns.schema import NUMBER, infer, is_missing
 from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.opening import open_bytes
 from kampong.streaming.sources.blocks import GO_ON, Block, Blocks, Place
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.sources.learnt import Fingerprint
     from kampong.streaming.sources.source import Source
+
+
+FIRST = 1000
+"""The lines from which columns are found."""
 
 
 class AnyPlace(Protocol):
@@ -239,6 +245,76 @@ class LineFormat(Format):
     @abstractmethod
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block of whole lines."""
+
+
+class RecordFormat(LineFormat):
+    """A format with a record per line that one method reads; the columns are found from the first records."""
+
+    @abstractmethod
+    def record(self, line: bytes) -> Mapping[str, Any]:
+        """Return the values of a line by column: texts, numbers, or None for nothing.
+
+        Parameters
+        ----------
+        line : bytes
+            A line without its end.
+
+        Returns
+        -------
+        mapping of str to value
+            The values. A ValueError or a LookupError makes the line a dead letter, with its text as the reason.
+        """
+
+    def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
+        """Return the schema of the first records: the columns that at least half of them have."""
+        records, reason = [], "they are blank"
+        for _, _, line in part.lines()[:FIRST]:
+            try:
+                records.append(self.record(line))
+            except (ValueError, LookupError) as error:
+                reason = _reason(error)
+        if not records:
+            raise SourceError(f"{source.path}: the first lines hold no record of the format {self.name}: {reason}.")
+        layout, names = source.layout, dict.fromkeys(name for record in records for name in record)
+        asked = {layout.label, *layout.text, *layout.category, *layout.drop}
+        counts = {name: sum(name in record for record in records) for name in names}
+        columns = [name for name in names if 2 * counts[name] >= len(records) or name in asked]
+        values = {name: [record.get(name) for record in records] for name in columns}
+        return infer(layout, self.name, columns, values, source.path, classes)
+
+    def parse_lines(self, schema: Schema, block: Block) -> Batch:
+        """Return the records of a block."""
+        lines, dead = block.lines(), dict[int, str]()
+        cells: dict[str, list[Any]] = {name: [] for name in schema.used}
+        for i, (_, _, line) in enumerate(lines):
+            try:
+                record = self.record(line)
+                row = [_cell(name, record.get(name), name in schema.numeric) for name in cells]
+            except (ValueError, LookupError) as error:
+                dead[i] = _reason(error)
+                continue
+            for column, value in zip(cells.values(), row, strict=True):
+                column.append(value)
+        kinds = {name: pa.float64() if name in schema.numeric else pa.string() for name in cells}
+        arrays = {name: pa.array(column, kinds[name]) for name, column in cells.items()}
+        encoded = encode(schema, arrays, len(lines) - len(dead))
+        return joined(schema, encoded, np.delete(np.arange(len(lines)), list(dead)), dead, len(lines), lambda: lines)
+
+
+def _cell(name: str, value: Any, number: bool) -> float | str | None:
+    """Return a value as a column holds it, None where there is nothing."""
+    if is_missing(value):
+        return None
+    if not number:
+        return str(value)
+    if isinstance(value, str) and not NUMBER.fullmatch(value):
+        raise ValueError(f"column {name!r} holds {value[:40]!r}, which is not a number")
+    return float(value)
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error; that of a LookupError is what was not found."""
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else str(error)
 
 
 class FilesOfLines:
