@@ -182,7 +182,7 @@ def learnt(tmp_path, capfd, monkeypatch):
 
 
 COMMANDS = {
-    "learn": ("learn", "a.csv", "--label", "kind", "--half-life", "none", "--model", "{model}"),
+    "learn": ("learn", "a.csv", "--label", "kind", "--half-life", "none", "--again", "--model", "{model}"),
     "predict": ("predict", "a.csv", "--model", "{model}", "--out", "p.csv"),
     "project": ("project", "a.csv", "--model", "{model}", "--out", "z.csv"),
     "score": ("score", "a.csv", "--model", "{model}"),
