@@ -20,6 +20,7 @@ SAME_NAME = {
     "apply.py": "the commands that apply a model, and what they call",
     "drift.py": "statistics that follow drift, and alarms that report it",
     "errors.py": "errors of model files, and errors of sources",
+    "held_out.py": "statistics without some rows, and heads judged on such rows",
     "landmarks.py": "landmarks, and the choice made on them",
     "margin.py": "the margin criterion as estimator, as export and as recursion",
     "memory.py": "memory of the machine, and memory of columns",
@@ -34,7 +35,6 @@ SAME_NAME = {
 WITHOUT_ROOM = {
     "project": "documents, examples, benchmarks and the package as a whole",
     "fuzz": "attackers, run by tests/project/test_fuzz.py",
-    "online": "what predicts between two solves; its files are still in statistics/ and streaming/",
 }
 """Folders of tests that belong to no single room."""
 

@@ -19,7 +19,7 @@ from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_valu
 from kampong.contract import stream_model
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.export.margin import margin_scores
-from kampong.margin.classifier import MarginClassifier
+from kampong.margin.margin_classifier import MarginClassifier
 
 with extra("onnx", "kampong.adapters.onnx"):
     from skl2onnx import to_onnx as convert

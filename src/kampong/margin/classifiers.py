@@ -13,9 +13,9 @@ from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong.data.validation import check_choice, check_number
 from kampong.files import savable
-from kampong.margin.classifier import MarginClassifier
 from kampong.margin.core_set import solve
 from kampong.margin.hull import Hull
+from kampong.margin.margin_classifier import MarginClassifier
 from kampong.margin.minover import OverClassifier
 from kampong.margin.problem import Options
 from kampong.margin.remote import remote_hulls

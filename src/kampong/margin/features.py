@@ -18,8 +18,8 @@ from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import LARGEST_ENTRY, refuse_overflow, rows_from, rows_state
 from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_scores
 from kampong.margin.chains import BallHull, Chains, Extraction
-from kampong.margin.classifier import MESSAGES, MarginClassifier
 from kampong.margin.hull import Hull
+from kampong.margin.margin_classifier import MESSAGES, MarginClassifier
 from kampong.margin.problem import Options
 from kampong.margin.remote import remote_hulls
 from kampong.margin.row_sample import RowSample, class_means

@@ -14,9 +14,9 @@ from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
 from kampong.data.validation import check_choice
 from kampong.kernels.functions import gamma_from, moments
-from kampong.margin.classifier import MarginClassifier
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
+from kampong.margin.margin_classifier import MarginClassifier
 from kampong.margin.nu import check_nu, count_patterns, most_patterns, smallest_patterns
 from kampong.margin.problem import UNKNOWN, Options
 

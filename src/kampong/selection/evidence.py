@@ -177,7 +177,7 @@ def penalty_of(
     for trainers, seen in folds:
         theta, path = None, []
         for penalty in penalties:
-            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-6)
+            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
             path.append(theta)
         paths.append(path)
         said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])

@@ -2,13 +2,13 @@
 
 from kampong.online.members.chain import LabelChain
 from kampong.online.members.discriminant import Discriminant
-from kampong.online.members.fourier import Fourier
 from kampong.online.members.frequencies import Frequencies
 from kampong.online.members.least_squares import LeastSquares
 from kampong.online.members.member import Field, Member, Rows
 from kampong.online.members.neighbours import Neighbours
 from kampong.online.members.passive_aggressive import PassiveAggressive
 from kampong.online.members.products import Products
+from kampong.online.members.random_features import Fourier
 from kampong.online.members.softmax import Softmax
 from kampong.online.members.tiles import Tiles
 from kampong.online.members.wide import WidePassiveAggressive, WideSoftmax
