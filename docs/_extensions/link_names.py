@@ -16,6 +16,7 @@ ROOMS = (
     "kampong",
     "kampong.datasets",
     "kampong.report",
+    "kampong.statistics",
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",
