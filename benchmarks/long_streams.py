@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.linalg
 
-from kampong import ClassScatter, FisherDiscriminant, MarginSubspace
+from kampong import FisherDiscriminant, MarginSubspace
+from kampong.statistics import ClassScatter
 from kampong.statistics.scatter import ClassScatter as Scatter
 
 D = 6

@@ -11,7 +11,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.measure import data_folder, present
-from kampong import ClassScatter, FisherDiscriminant
+from kampong import FisherDiscriminant
+from kampong.statistics import ClassScatter
 
 GRID = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Ridges to compare with, in units of the mean within-class variance of a feature."""

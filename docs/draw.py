@@ -16,9 +16,12 @@ from scipy.spatial import ConvexHull
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import scale
 
-from kampong import ClassScatter, FisherDiscriminant, MarginCriterion, MarginSubspace, solve
+from kampong import FisherDiscriminant, MarginSubspace
+from kampong.criteria import MarginCriterion
 from kampong.margin import MaxMinOverClassifier
 from kampong.report import draw_classes
+from kampong.solvers import solve
+from kampong.statistics import ClassScatter
 
 FOLDER = Path(__file__).parent / "pictures"
 COLOURS = ("#0072B2", "#D55E00", "#0072B2", "#007A59", "#B0568A", "#555555")

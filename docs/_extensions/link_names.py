@@ -17,6 +17,7 @@ ROOMS = (
     "kampong.datasets",
     "kampong.online",
     "kampong.report",
+    "kampong.statistics",
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",

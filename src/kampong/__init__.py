@@ -1,6 +1,7 @@
 """The few directions that tell labelled classes apart: online, exact, mergeable, dense or sparse."""
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from kampong._core.version import __version__ as __version__
@@ -9,16 +10,13 @@ if TYPE_CHECKING:
     from kampong.estimators import (
         CriterionSubspace,
         CriterionWarning,
-        FisherCriterion,
         FisherDiscriminant,
         InterClassScatter,
         KernelFisherDiscriminant,
         KernelMarginSubspace,
-        MarginCriterion,
         MarginSubspace,
         MaximumMarginCriterion,
         SupervisedKampongMeasure,
-        solve,
     )
     from kampong.files import CheckpointError
     from kampong.margin import (
@@ -31,24 +29,18 @@ if TYPE_CHECKING:
     from kampong.recursions import CandidCovarianceFreePCA, MarginRecursion
     from kampong.registry import from_bytes, load
     from kampong.selectors import InformationGain
-    from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
 
 __all__ = [
     "CandidCovarianceFreePCA",
     "CheckpointError",
-    "ClassMeans",
-    "ClassReservoir",
-    "ClassScatter",
     "CoreVectorClassifier",
     "CriterionSubspace",
     "CriterionWarning",
-    "FisherCriterion",
     "FisherDiscriminant",
     "InformationGain",
     "InterClassScatter",
     "KernelFisherDiscriminant",
     "KernelMarginSubspace",
-    "MarginCriterion",
     "MarginRecursion",
     "MarginSubspace",
     "MaxMinOverClassifier",
@@ -60,7 +52,6 @@ __all__ = [
     "from_bytes",
     "load",
     "merge_all",
-    "solve",
     "statistics_of",
 ]
 
@@ -77,26 +68,43 @@ _HOMES = {
     "kampong.merging": ("fit_landmarks", "merge_all", "statistics_of"),
     "kampong.recursions": ("CandidCovarianceFreePCA", "MarginRecursion"),
     "kampong.selectors": ("InformationGain",),
-    "kampong.statistics": ("ClassMeans", "ClassReservoir", "ClassScatter"),
     "kampong.estimators": (
         "CriterionSubspace",
         "CriterionWarning",
-        "FisherCriterion",
         "FisherDiscriminant",
         "InterClassScatter",
         "KernelFisherDiscriminant",
         "KernelMarginSubspace",
-        "MarginCriterion",
         "MarginSubspace",
         "MaximumMarginCriterion",
         "SupervisedKampongMeasure",
-        "solve",
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
+_MODULES = ("criteria", "solvers", "statistics")
+"""Documented modules for those who build on the engine, imported when they are first used."""
+
+_MOVED = {
+    "ClassMeans": "kampong.statistics",
+    "ClassReservoir": "kampong.statistics",
+    "ClassScatter": "kampong.statistics",
+    "FisherCriterion": "kampong.criteria",
+    "MarginCriterion": "kampong.criteria",
+    "solve": "kampong.solvers",
+}
+"""Names that were here before; they work for one version more."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"kampong.{name}")
+    if name in _MOVED:
+        home = _MOVED[name]
+        text = f"kampong.{name} has moved and will leave in version 0.2. Write: from {home} import {name}"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return getattr(importlib.import_module(home), name)
     if name not in _HOME_OF:
         raise AttributeError(f"module 'kampong' has no attribute {name!r}; it offers {', '.join(__all__)}")
     value = globals()[name] = getattr(importlib.import_module(_HOME_OF[name]), name)
@@ -104,4 +112,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kampong import ClassMeans, FisherDiscriminant, InformationGain, InterClassScatter, MinOverClassifier
+from kampong import FisherDiscriminant, InformationGain, InterClassScatter, MinOverClassifier
 from kampong.data.sparse_gate import LONG, admit
 from kampong.data.validation import check_weights
+from kampong.statistics import ClassMeans
 from problems import at_most
 
 

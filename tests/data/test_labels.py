@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kampong
-from kampong import (
-    ClassMeans,
-    FisherDiscriminant,
-    InformationGain,
-    InterClassScatter,
-    MarginRecursion,
-    MaxMinOverClassifier,
-)
+from kampong import FisherDiscriminant, InformationGain, InterClassScatter, MarginRecursion, MaxMinOverClassifier
 from kampong.data.labels import codes_among
+from kampong.statistics import ClassMeans
 from problems import at_most, seeds
 
 BIG = 2**53

@@ -10,13 +10,13 @@ from sklearn.datasets import load_iris
 
 import kampong
 from kampong import (
-    ClassScatter,
     FisherDiscriminant,
     InterClassScatter,
     KernelFisherDiscriminant,
     KernelMarginSubspace,
     MarginSubspace,
 )
+from kampong.statistics import ClassScatter
 
 X, Y = load_iris(return_X_y=True)
 CHANGES = {

@@ -7,8 +7,9 @@ import pytest
 from sklearn.base import clone
 
 from fuzz.subjects import ESTIMATORS, rows
-from kampong import ClassMeans, FisherDiscriminant, InterClassScatter, MarginSubspace
+from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace
 from kampong.data.validation import check_weights
+from kampong.statistics import ClassMeans
 
 pytestmark = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 X, Y = rows()

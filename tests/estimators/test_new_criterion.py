@@ -15,10 +15,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 
 import kampong
-from kampong import ClassMeans, ClassReservoir, ClassScatter, CriterionSubspace, MarginSubspace
+from kampong import CriterionSubspace, MarginSubspace
 from kampong.criteria import CRITERIA, Criterion, Directions
 from kampong.heads import Head
 from kampong.solvers import SOLVERS, solve
+from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
 from kampong.statistics.all_rows import ClassRows
 from kampong.streaming import learn
 from problems import problem
@@ -102,7 +103,7 @@ def test_every_solver_serves_it(solver, epsilon):
         return
     found = solve(TotalMargin(epsilon), statistics, 2, solver=solver)
     # S_b − ε(S_b + S_w) = (1 − ε)(S_b − ε/(1 − ε)·S_w): the margin criterion at another ε, scaled
-    margin = solve(kampong.MarginCriterion(epsilon / (1 - epsilon)), ClassScatter(6).update(X, y), 2)
+    margin = solve(kampong.criteria.MarginCriterion(epsilon / (1 - epsilon)), ClassScatter(6).update(X, y), 2)
     assert largest_angle(found.components, margin.components) < 1e-6
     np.testing.assert_allclose(found.eigenvalues, (1 - epsilon) * margin.eigenvalues, rtol=1e-8)
 

@@ -14,8 +14,8 @@ from sklearn.base import clone
 import kampong
 from fuzz import subjects
 from fuzz.subjects import D, N
-from kampong import ClassMeans, FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant, MarginSubspace
-from kampong.statistics import kernel_scatter
+from kampong import FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant, MarginSubspace
+from kampong.statistics import ClassMeans, kernel_scatter
 from traces import differences, trace_of
 
 ESTIMATORS = {

@@ -7,8 +7,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine, make_multilabel_classification
 
 from kampong import (
-    ClassMeans,
-    ClassScatter,
     FisherDiscriminant,
     InformationGain,
     InterClassScatter,
@@ -19,6 +17,7 @@ from kampong import (
     SupervisedKampongMeasure,
 )
 from kampong.criteria import FisherCriterion
+from kampong.statistics import ClassMeans, ClassScatter
 from kampong.statistics.all_rows import ClassRows, within_squares, within_times
 from kampong.statistics.remote_rows import PartRows, drawn
 

@@ -47,9 +47,9 @@ ESTIMATORS = {
     "SupervisedKampongMeasure": kampong.SupervisedKampongMeasure(2, a=1.2),
 }
 STATISTICS = {
-    "ClassMeans": lambda: kampong.ClassMeans(D),
-    "ClassScatter": lambda: kampong.ClassScatter(D),
-    "ClassReservoir": lambda: kampong.ClassReservoir(D, budget=4000),
+    "ClassMeans": lambda: kampong.statistics.ClassMeans(D),
+    "ClassScatter": lambda: kampong.statistics.ClassScatter(D),
+    "ClassReservoir": lambda: kampong.statistics.ClassReservoir(D, budget=4000),
 }
 
 

@@ -8,17 +8,10 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 
-from kampong import (
-    ClassMeans,
-    ClassScatter,
-    FisherCriterion,
-    FisherDiscriminant,
-    MarginCriterion,
-    MarginSubspace,
-    MaximumMarginCriterion,
-    solve,
-)
-from kampong.solvers import resolvent
+from kampong import FisherDiscriminant, MarginSubspace, MaximumMarginCriterion
+from kampong.criteria import FisherCriterion, MarginCriterion
+from kampong.solvers import resolvent, solve
+from kampong.statistics import ClassMeans, ClassScatter
 from kampong.statistics.all_rows import ClassRows
 from problems import aligned, problem, problems, seeds, sparse_rows
 from reference_linear import largest_angle

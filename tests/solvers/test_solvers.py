@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import reference_linear as reference
-from kampong import ClassMeans, ClassScatter, FisherCriterion, MarginCriterion, solve
+from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.datasets import balance_scale
-from kampong.solvers import SOLVERS, gram, scatter, solver_for
+from kampong.solvers import SOLVERS, gram, scatter, solve, solver_for
+from kampong.statistics import ClassMeans, ClassScatter
 from problems import problems
 
 INTER, MAXIMUM = MarginCriterion.inter_class(), MarginCriterion.maximum_margin()

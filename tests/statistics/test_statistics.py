@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference_linear as reference
-from kampong import ClassMeans, ClassScatter
+from kampong.statistics import ClassMeans, ClassScatter
 from kampong.statistics import batch as module
 from problems import cut, problem, problems, seeds, sparse_rows
 

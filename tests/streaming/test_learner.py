@@ -319,7 +319,7 @@ def test_a_predictor_survives_its_state():
     np.testing.assert_array_equal(again.answers(X)[1], fresh.predict(X))
     np.testing.assert_array_equal(again.points(X), fresh.transform(X))
     assert np.isneginf(again.head.offsets[3])
-    assert again.criterion == kampong.MarginCriterion(0.01)
+    assert again.criterion == kampong.criteria.MarginCriterion(0.01)
     assert kampong.MarginSubspace().partial_fit(X, np.zeros(200, dtype=int)).freeze() is None
 
 

@@ -240,6 +240,7 @@ class KernelSubspace(DiscriminantSubspace):
             self._statistics = self._empty_on(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
+            self._statistics.owner = type(self).__name__
             self._width = None
         self._said = False
         self._forget_results()
@@ -258,7 +259,6 @@ class KernelSubspace(DiscriminantSubspace):
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
-        statistics.owner = name
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
         watcher = FitWatcher(self, *watched, _hand_over, name="rows", n_rounds=n_parts)
@@ -300,9 +300,7 @@ class KernelSubspace(DiscriminantSubspace):
         """Return empty statistics on landmarks placed with these rows."""
         seen = np.flatnonzero(weights)
         first = (X, y, weights) if len(seen) == len(weights) else (X[seen], y[seen], weights[seen])
-        found = self._empty_on(self._place(*first))
-        found.owner = type(self).__name__
-        return found
+        return self._empty_on(self._place(*first))
 
     def _on_new_landmarks(self, most: int) -> Self | None:
         """Return a model of the same rows on landmarks placed anew with the kept sample, at most so many.
@@ -333,10 +331,13 @@ class KernelSubspace(DiscriminantSubspace):
     def _empty_on(self, basis: Basis) -> KernelScatter:
         """Return statistics on landmarks that have learnt nothing, with a sample of rows where heads are tried."""
         tries = self._tries and (self.head == "auto" or not isinstance(basis, FourierBasis))  # which hold no row
-        if not tries and not self._wants_sample():
-            return KernelScatter(basis)
-        budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
-        return KernelScatter(basis, ClassReservoir(basis.width, budget=budget, random_state=self._seed()))
+        kept = None
+        if tries or self._wants_sample():
+            budget = min(BUDGET, KEPT * (8 * basis.width + ROW_BYTES + 8))
+            kept = ClassReservoir(basis.width, budget=budget, random_state=self._seed())
+        result = KernelScatter(basis, kept)
+        result.owner = type(self).__name__
+        return result
 
     def _place(self, X: Rows, y: Any, weights: Float) -> LandmarkBasis | FourierBasis:
         """Return the landmarks that the parameters ask for, placed with rows of positive weight if not given."""

@@ -226,6 +226,7 @@ class DiscriminantSubspace(
         try:
             with both_locked(self, other):
                 result._statistics = self._statistics.merge(other._statistics)
+                result._statistics.owner = name
         except ValueError as error:
             raise ValueError(f"{name}.merge: {error}") from None
         result._said = False
@@ -351,6 +352,7 @@ class DiscriminantSubspace(
             # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
             refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
         self._statistics = kind.laid_out(n_features, budget=budget, random_state=self._seed())
+        self._statistics.owner = type(self).__name__
         self._said = False
         self._forget_results()
 
@@ -569,6 +571,7 @@ class DiscriminantSubspace(
 
     def _read_back(self, contents: Contents) -> None:
         """Check the parameters and take back the predictor, where a checkpoint holds one that fits the statistics."""
+        self._statistics.owner = type(self).__name__
         self._forget_results()
         self._check_parameters()
         wanted, width = self._wanted(), self._statistics.n_features

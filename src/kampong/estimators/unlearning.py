@@ -139,7 +139,6 @@ class Unlearning:
         before, classes = self._digest(), set(self._statistics.classes.tolist())
         drifting = self._statistics.drifting
         followed = drifting is not None and drifting.ladder is not None
-        self._statistics.owner = type(self).__name__
         try:
             act()
         except ValueError as error:

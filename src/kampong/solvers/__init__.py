@@ -134,7 +134,8 @@ def solve(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from kampong import ClassScatter, MarginCriterion
+    >>> from kampong.criteria import MarginCriterion
+    >>> from kampong.statistics import ClassScatter
     >>> X, y = load_iris(return_X_y=True)
     >>> solve(MarginCriterion.maximum_margin(), ClassScatter(4).update(X, y)).eigenvalues.round(4)
     array([3.6435])

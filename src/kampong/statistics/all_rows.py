@@ -91,7 +91,7 @@ class ClassRows(ClassMeans):
 
     See Also
     --------
-    kampong.ClassScatter : The d × d matrix in place of the rows.
+    kampong.statistics.ClassScatter : The d × d matrix in place of the rows.
 
     Examples
     --------
