@@ -18,11 +18,10 @@ from kampong._core.compute import one_blas_thread, project
 from kampong.criteria import Criterion, Directions, FisherCriterion
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.predictor import Predictor
-from kampong.selection import leave_one_out
-from kampong.selection.choose import JUDGES, SCALES, Choice, choose, choose_parameter
-from kampong.selection.evidence import SLACK
+from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again, keeps_rows
 from kampong.selection.leave_one_out import AtRidge, LeaveOneOut
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.reservoir import SampledScatter
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
@@ -44,9 +43,6 @@ WEIGHED = (BEST, "mixture")
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
 TRAINED = ("quadratic", "logistic", "hinge")
 """The heads that are calibrated on rows held back, and those that are trained on a sample beside."""
-
-HEAD_ROWS, HEAD_ROWS_PER_DIRECTION = 2**13, 200
-"""Rows on which `fit` measures the covariance of a head where no scatter is kept: good to about 2 %."""
 
 
 class RowsInHand(NamedTuple):
@@ -132,7 +128,7 @@ def make_predictor(
         It shares no array with the statistics that they would change.
     """
     statistics = statistics.in_rows()  # what is chosen counts rows, whatever the scale of their weights
-    if isinstance(statistics, ClassScatter) and statistics.n_features > leave_one_out.WIDEST:
+    if isinstance(statistics, ClassScatter) and statistics.n_features > SETTINGS.leave_one_out_columns:
         return _in_its_units(recipe, statistics, rows, keep)
     # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are
     # cut, and stand in their way. A wide matrix gains from them.
@@ -158,6 +154,8 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
         units = statistics.units()
         view, kept = statistics.in_units(units), keep.in_units(units)
         return _as_they_come(statistics, units, _make(recipe, view, rows, kept, _open(recipe, view, kept)))
+    if scale is None and _wide_and_sparse(statistics):
+        scale = False
     plain = None if scale else _choose(recipe, statistics)
     if plain is not None and (scale is False or recipe.value is not None or not math.isfinite(plain.least)):
         return _make(recipe, statistics, rows, None, plain)
@@ -165,10 +163,21 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
     view = statistics.in_units(units)
     scaled = _choose(recipe, view)
     losses = {} if plain is None else dict(zip(SCALES, (plain.least, scaled.least), strict=True))
-    if plain is not None and plain.least <= scaled.least + SLACK:
+    if plain is not None and plain.least <= scaled.least + SETTINGS.slack:
         made = _make(recipe, statistics, rows, None, plain)
         return replace(made, choice=None if made.choice is None else replace(made.choice, scales=losses))
     return _as_they_come(statistics, units, _make(recipe, view, rows, None, scaled), losses)
+
+
+def _wide_and_sparse(statistics: ClassMeans) -> bool:
+    """Tell whether columns are those of text, where held-out folds do not tell the scales apart.
+
+    Folds judge in a Krylov space, whose few steps are a ridge of their own; the directions of all rows have none, and
+    rare words divided by their deviations would lead them.
+    """
+    if statistics.n_features <= SETTINGS.leave_one_out_columns or not keeps_rows(statistics):
+        return False
+    return not isinstance(statistics.sample(1).rows, np.ndarray)
 
 
 def _as_they_come(
@@ -367,7 +376,7 @@ def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
         return None
     if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
         return None
-    if statistics.n_features > leave_one_out.WIDEST:
+    if statistics.n_features > SETTINGS.leave_one_out_columns:
         return None
     return LeaveOneOut(statistics, brief=recipe.brief)
 
@@ -461,7 +470,7 @@ def _with_sample(recipe: Recipe, inside: Inside, statistics: ClassMeans, compone
 
 def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -> Inside:
     """Return what is known of the classes with a sample of rows."""
-    sample = statistics.sample(JUDGES)
+    sample = statistics.sample(SETTINGS.validation_rows)
     points = project(sample.rows, components, mean).astype(np.float64)
     return replace(inside, points=points, codes=sample.members.codes, own=sample.own)
 
@@ -469,7 +478,7 @@ def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -
 def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:
     """Return W S_w Wᵀ from rows in hand: all of them, or a large sample."""
     X, y, weights = rows
-    n, enough = X.shape[0], max(HEAD_ROWS, HEAD_ROWS_PER_DIRECTION * len(components))
+    n, enough = X.shape[0], max(SETTINGS.head_rows, SETTINGS.head_rows_per_direction * len(components))
     chosen = None
     if n > enough:
         own = np.ones(n) if weights is None else weights

@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from kampong import (
     build,
     criteria,
 )
+from kampong.selection.settings import SETTINGS
 from linear_models import MODELS, quiet
 from problems import cut, problem, problems, seeds, sparse_rows
 from reference_linear import largest_angle
@@ -215,8 +217,7 @@ def test_the_head_falls_back_where_a_stream_keeps_no_scatter():
 def test_a_large_fit_measures_its_head_on_a_sample(monkeypatch):
     X, y = load_digits(return_X_y=True)
     full = InterClassScatter().fit(X, y)
-    monkeypatch.setattr(build, "HEAD_ROWS", 1000)
-    monkeypatch.setattr(build, "HEAD_ROWS_PER_DIRECTION", 1)
+    monkeypatch.setattr(build, "SETTINGS", replace(SETTINGS, head_rows=1000, head_rows_per_direction=1))
     sampled = InterClassScatter().fit(X, y)
     np.testing.assert_array_equal(sampled.components_, full.components_)
     exact, estimate = full.freeze().head.weights, sampled.freeze().head.weights

@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_limits
 from kampong import FisherDiscriminant
 from kampong.heads import logistic_training
 from kampong.heads.logistic_training import Problem, by_batches, settle
-from kampong.selection.leave_one_out import DIRECTIONS, FEW, LeaveOneOut
+from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.reservoir import SampledScatter
 
 
@@ -105,10 +106,10 @@ def test_a_head_trained_by_batches_is_smooth_on_any_number_of_threads():
 def test_rows_that_do_not_judge_are_left_out_right_on_average():
     """Past 64 columns the length of a row is known in part: each is left out about, and all together exactly enough."""
     X, y = many_columns()
-    assert X.shape[1] > DIRECTIONS
+    assert X.shape[1] > SETTINGS.exact_columns
     rows = LeaveOneOut(SampledScatter(X.shape[1]).update(X, y))
     ridge, others = rows.usual, np.setdiff1d(np.arange(len(X)), rows.judges)
-    assert len(rows.judges) == FEW
+    assert len(rows.judges) == SETTINGS.wide_rows
     scaled, metric = rows.means / (rows.values + ridge), 1 / (rows.values + ridge)
     fisher = np.linalg.qr((rows.means * np.sqrt(metric)).T)[0]
     more = np.linalg.qr(np.eye(X.shape[1])[:, -40:] - fisher @ fisher[-40:].T)[0] * np.sqrt(metric)[:, None]

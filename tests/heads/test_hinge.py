@@ -14,6 +14,7 @@ from kampong.datasets import sparse_text
 from kampong.heads import hinge
 from kampong.heads.hinge import Hinge, Machines, optimum, shuffled
 from kampong.selection import choose, folds
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from linear_models import quiet
 
@@ -202,8 +203,8 @@ def test_on_text_its_weights_are_hidden_directions():
 @pytest.fixture
 def many(monkeypatch):
     """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
-    monkeypatch.setattr(choose, "JUDGES", 256)
-    monkeypatch.setattr(folds, "MANY", 0)
+    monkeypatch.setattr(choose, "SETTINGS", replace(SETTINGS, validation_rows=256))
+    monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, hinge_entries=0.0))
     return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
 
 
@@ -290,7 +291,7 @@ def test_what_rows_need_beside_themselves_is_bounded(monkeypatch):
     monkeypatch.setattr(Machines, "__init__", watched)
     FisherDiscriminant(head="hinge").fit(X, y)
     assert set(trained) == {1100}
-    monkeypatch.setattr(folds, "COLUMN_BYTES", 3 * 8 * 8999)
+    monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, hinge_bytes=3 * 8 * 8999))
     model = FisherDiscriminant(head="hinge").fit(X, y)  # in the subspace then
     assert len(model.freeze().hidden) == 0
 

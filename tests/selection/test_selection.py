@@ -18,7 +18,8 @@ from kampong.criteria import EPSILONS
 from kampong.datasets import sparse_text, waveform
 from kampong.heads.calibration import Judged, badness, calibrated, fit_calibration, fit_weights, least_point
 from kampong.heads.quadratic import ClassShapes
-from kampong.selection.leave_one_out import DECADES, LeaveOneOut
+from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.held_out import HeldBack
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
@@ -180,7 +181,7 @@ def test_what_was_chosen_is_what_is_used():
     model = FisherDiscriminant().fit(X, y)
     choice = model.choice_
     assert model.ridge_ == choice.value
-    assert len(choice.values) == len(choice.losses) == len(DECADES)
+    assert len(choice.values) == len(choice.losses) == len(SETTINGS.ridge_nodes)
     assert model.head_ in choice.heads
     assert choice.heads[model.head_] <= min(choice.heads.values()) + 0.002
     fixed = FisherDiscriminant(ridge=model.ridge_).fit(X, y)

@@ -26,6 +26,7 @@ from kampong.datasets import sparse_text
 from kampong.heads import Inside
 from kampong.selection import choose, folds, leave_one_out
 from kampong.selection.choose import choose_parameter
+from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import fit_labels, fit_odds
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.held_out import HeldBack
@@ -246,8 +247,8 @@ def test_while_everything_fits_a_wide_stream_trains_as_a_fit():
 @pytest.fixture
 def many_rows(monkeypatch):
     """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
-    monkeypatch.setattr(choose, "JUDGES", 256)
-    monkeypatch.setattr(folds, "HEAVY", 0)
+    monkeypatch.setattr(choose, "SETTINGS", replace(SETTINGS, validation_rows=256))
+    monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, logistic_cost=0.0))
     return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
 
 

@@ -20,6 +20,7 @@ from kampong.files import savable
 from kampong.heads import HEADS
 from kampong.heads.logistic import Logistic
 from kampong.selection.choose import SCALES
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
 from kampong.statistics.scatter import WIDEST
@@ -86,8 +87,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
-        that errs less on held-out rows; `scale_reason_` says what was found. Both need the d × d scatter: above 8,192
-        columns "auto" takes the columns as they are, and True is refused.
+        that errs less on held-out rows; `scale_reason_` says what was found. Above 1,024 columns sparse rows stay as
+        they are. Both need the d × d scatter: above 8,192 columns so do all rows, and True is refused.
 
     Attributes
     ----------
@@ -244,6 +245,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
             why = f"scaling needs the d × d scatter, which is kept up to {WIDEST} columns"
         elif self.ridge != "auto":
             why = "scale='auto' tries both only if ridge='auto'"
+        elif statistics.n_features > SETTINGS.leave_one_out_columns and known.choice is not None:
+            why = f"above {SETTINGS.leave_one_out_columns} sparse columns both are not compared"
         else:
             why = "there are too few rows to compare both"
         return f"The columns are {done}: {why}."

@@ -25,6 +25,7 @@ from kampong.heads.mixture import PRIOR, START, Mixture
 from kampong.selection.evidence import own_heads
 from kampong.selection.folds import HeldOutEvidence, keeps_rows, rows_kept, scores_of
 from kampong.selection.held_out import Judge
+from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
 from kampong.statistics.held_out import HeldBack
@@ -40,24 +41,6 @@ if TYPE_CHECKING:
     from kampong.solvers.result import Krylov
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.means import ClassMeans
-
-JUDGES = 8192
-"""The most rows to judge by: errors are then known to about half a percent, and differences to less."""
-
-FOLDS = 5
-"""In how many parts the sample is held back where it is a large part of all rows; else it is held back as one."""
-
-ON_CURVE = 2**18
-"""Rows × classes by which a parameter is chosen; heads are compared, weighed and calibrated by all judges."""
-
-ENOUGH = 512
-"""An eighth of the rows judges alone where it has so many."""
-
-LABELLED = 0.99
-"""Where a smaller part of the rows has a label, none is judged: the sample has no rows without labels."""
-
-PULL = 1e-4
-"""What a decade away from the usual value costs, times its square: where rows say nothing, the usual value is taken."""
 
 
 SCALES = ("unscaled", "scaled")
@@ -164,7 +147,7 @@ def choose_parameter(
     nodes = kind.grid(statistics) if value is None else np.array([value])
     if not len(nodes) or not keeps_rows(statistics):
         return None, None, None
-    sample, exact = statistics.sample(JUDGES), isinstance(statistics, ClassScatter)
+    sample, exact = statistics.sample(SETTINGS.validation_rows), isinstance(statistics, ClassScatter)
     parts = _parts(sample, statistics.total, rows_kept(statistics))
     name = head if head in HEADS and not HEADS[head].needs_sample and head != Mixture.name else "auto"
     held = [HeldBack(statistics, sample, part) for part in parts]
@@ -187,7 +170,7 @@ def choose_parameter(
     else:
         choice = Choice(value, np.empty(0), np.empty(0), n_rows)
     criterion = kind.of(choice.value)
-    if statistics.multilabel and sample.weights.sum() < LABELLED * statistics.row_weight:
+    if statistics.multilabel and sample.weights.sum() < SETTINGS.labelled_share * statistics.row_weight:
         return choice, space, None
     return choice, space, HeldOut(judges, criterion, codes, weights, statistics, brief)
 
@@ -264,7 +247,7 @@ def _least(
     with one_blas_thread():  # many small products: threads would wait for each other
         losses = np.array([loss(judges, kind.of(node), codes, weights) for node in nodes])
     places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
-    best = least_point(places, losses + PULL * (places - usual) ** 2)
+    best = least_point(places, losses + SETTINGS.pull * (places - usual) ** 2)
     return Choice(float(kind.from_coordinate(np.array([best]))[0]), nodes, losses, 0)
 
 
@@ -273,16 +256,16 @@ def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
     rows = np.arange(sample.rows.shape[0])
     if sample.own.sum() <= total / 8:
         return [rows if kept >= 2 * len(rows) else rows[: -(-len(rows) // 2)]]
-    if len(rows) // 8 >= ENOUGH:
+    if len(rows) // 8 >= SETTINGS.single_fold_rows:
         return [rows[: len(rows) // 8]]
-    return [rows[first::FOLDS] for first in range(min(FOLDS, len(rows)))]
+    return [rows[first :: SETTINGS.folds] for first in range(min(SETTINGS.folds, len(rows)))]
 
 
 def _mixed_loss(judges: list[Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a mixture of heads costs along the directions of a candidate."""
     judged, pieces = Judged(truth, weights), [judge for judge in judges if len(judge.points)]
     if len(pieces) == 1:
-        judged = judged.first(max(ENOUGH, ON_CURVE // len(pieces[0].counts)))
+        judged = judged.first(max(SETTINGS.single_fold_rows, SETTINGS.curve_scores // len(pieces[0].counts)))
     scores, _ = scores_of([judge.parts(candidate, len(judged.codes)) for judge in pieces], judged)
     mixed, _ = fit_weights(scores, judged, START, signed=PRIOR)
     return badness(np.tensordot(mixed, scores, 1), judged)

@@ -20,6 +20,7 @@ from kampong.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosi
 from kampong.heads.logistic import Logistic, fit_logistic
 from kampong.heads.mixture import MEMBERS, PRIOR, START, TRAINED, Mixture
 from kampong.heads.quadratic import Quadratic
+from kampong.selection.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from kampong.heads.head import Head, Inside
 
     Trainers = tuple[Float, Integer, Float]
-
-WORTH_IT = 0.8
-"""Where a quadratic member lowers the log-loss below this part of it, a logistic head is not tried."""
-
-SLACK = 0.002
-"""A simpler candidate may have a selection loss that is larger by so much: a simpler head, columns as they are."""
 
 LARGEST = 1e9
 """No score is larger: classes without spread are infinitely far apart."""
@@ -229,7 +224,7 @@ class ClassEvidence(Evidence):
             loss = fit_weights(every, self.judged, np.append(START, 0.0), signed=PRIOR)[1]
             first = Quadratic.name if self._log_loss(Quadratic.name) < single[first] else first
         trained = self._linear_name()
-        alone = trained and not self._mixes_linear() and loss > WORTH_IT * self.loss
+        alone = trained and not self._mixes_linear() and loss > SETTINGS.quadratic_gain * self.loss
         return [first, trained, Mixture.name] if alone else [first, Mixture.name]
 
     def candidate(self, name: str) -> Candidate:
@@ -253,7 +248,7 @@ class ClassEvidence(Evidence):
 
     def enough(self, least: float) -> float:
         """Return the least selection loss and a little."""
-        return least + SLACK
+        return least + SETTINGS.slack
 
     def _log_loss(self, name: str) -> float:
         return fit_weights(self.candidate(name).scores[None], self.judged, START[:1])[1]
@@ -309,7 +304,7 @@ class ClassEvidence(Evidence):
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained: "" for none."""
-        return Logistic.name
+        return Logistic.name if self.judged.weights.sum() >= SETTINGS.cross_fit_rows else ""
 
     def _mixes_linear(self) -> bool:
         """Tell whether that head may be a member of the mixture."""

@@ -24,6 +24,7 @@ from kampong.heads.linear import noise_of
 from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
 from kampong.selection.evidence import EMPTY, Built, Candidate, ClassEvidence, Parts, member_scores, penalty_of
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.remote_rows import PartRows
@@ -39,31 +40,8 @@ if TYPE_CHECKING:
 
     Kept = ClassRows | ClassReservoir | KernelScatter
 
-TRAINERS, POINTS_BYTES = 2**18, 2**28
-"""The most rows that train a head, and the most bytes of their coordinates."""
-
-MOST_SHAPES, ENOUGH = 32, 1000
-"""Directions that a covariance a class may have; rows that support vector machines on all columns need."""
-
-COSTS, EPOCHS, LAST = np.array([0.5, 1.5, 4.5]), 3, 1
-"""Nodes of the cost of support vector machines, passes over the rows for each, and those that show the judges too."""
-
-MANY, FEW_JUDGES, COLUMN_BYTES = 5e7, 1 / 32, 2**29
-"""Entries × classes past which they have the usual cost; the part of the rows that they can do without; and the most
-bytes of their weights."""
-
-HEAVY, STEPS, WEAK = 5e6, 20, 1e-4
-"""Where rows × classes × directions are more, logistic regression takes so many steps with one weak penalty: to end
-early is a penalty too."""
-
-GROWN = 1.5
-"""Where a head is kept, its weights of all columns are too until there are so many times the rows."""
-
 SAME = 1e-6
 """Directions that lie in a space but for this part of them lie in it: they do to rounding, or not at all."""
-
-FEW = 1024
-"""Rows that choose how far a covariance is shrunk."""
 
 
 @dataclass(frozen=True)
@@ -156,14 +134,14 @@ class HeldOutEvidence(ClassEvidence):
         if not isinstance(self.statistics, ClassScatter):
             return False  # text, of which covariances a class tell nothing more: arXiv's 10 groups
         p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
-        return bool(p <= MOST_SHAPES and self._rows() / seen >= max(2 * p, 10))
+        return bool(p <= SETTINGS.exact_columns // 2 and self._rows() / seen >= max(2 * p, 10))
 
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not isinstance(self.statistics, ClassScatter | KernelScatter)
         text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
-        fits = 8 * len(self.inside.counts) * self.components.shape[1] <= COLUMN_BYTES
-        return text and fits and rows_kept(self.statistics) >= ENOUGH
+        fits = 8 * len(self.inside.counts) * self.components.shape[1] <= SETTINGS.hinge_bytes
+        return text and fits and rows_kept(self.statistics) >= SETTINGS.hinge_rows
 
     def _linear_name(self) -> str:
         return Hinge.name if self._sees_columns() else super()._linear_name()
@@ -178,7 +156,7 @@ class HeldOutEvidence(ClassEvidence):
         return known.total * min(rows_kept(known), self._most()) / max(known.n_samples, 1)
 
     def _most(self) -> int:
-        return int(min(TRAINERS, POINTS_BYTES // (8 * max(len(self.components), 1))))
+        return int(min(SETTINGS.training_rows, SETTINGS.training_bytes // (8 * max(len(self.components), 1))))
 
     def _nearest(self) -> Float:
         variance = self.inside.variance if self.inside.variance > 0 else 1.0
@@ -215,8 +193,10 @@ class HeldOutEvidence(ClassEvidence):
             points, codes, own = self._trainers(number)
             log_priors = _log_priors(piece.counts)
             shapes = ClassShapes(points, codes, own, len(piece.counts), piece.lift)
-            few = Judged(codes[:FEW], own[:FEW])
-            shrinkage = shapes.shrinkage(points[:FEW], few, np.minimum(own[:FEW], 1.0), log_priors)
+            few = Judged(codes[: SETTINGS.wide_rows], own[: SETTINGS.wide_rows])
+            shrinkage = shapes.shrinkage(
+                points[: SETTINGS.wide_rows], few, np.minimum(own[: SETTINGS.wide_rows], 1.0), log_priors
+            )
             found = Quadratic.of(shapes, shrinkage, log_priors, np.eye(points.shape[1])).scores(piece.points)
             found[:, piece.counts <= 0] = EMPTY
             scores.append(found)
@@ -236,8 +216,10 @@ class HeldOutEvidence(ClassEvidence):
     def _on_columns(self) -> Candidate:
         counts, known = self.inside.counts, self.statistics
         X, places, codes, own = rows_to_train(known, most_rows(len(counts)))
-        many = X.size * len(counts) > MANY
-        costs, epochs = (np.array([USUAL_COST]), ALL_EPOCHS) if many else (COSTS, EPOCHS)
+        many = X.size * len(counts) > SETTINGS.hinge_entries
+        costs, epochs = (
+            (np.array([USUAL_COST]), ALL_EPOCHS) if many else (np.array(SETTINGS.hinge_costs), SETTINGS.hinge_epochs)
+        )
         scores: list[list[Float]] = [[] for _ in costs]
         machines = Machines(X, places, codes, own, len(counts))
         for number, piece in enumerate(self.pieces):
@@ -253,8 +235,8 @@ class HeldOutEvidence(ClassEvidence):
             machines = last
             if not many:
                 machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
-            elif len(self.pieces) > 1 or len(self.pieces[0].fold) > FEW_JUDGES * len(codes):
-                machines.ascend(cost, LAST)
+            elif len(self.pieces) > 1 or len(self.pieces[0].fold) > SETTINGS.hinge_spared_share * len(codes):
+                machines.ascend(cost, SETTINGS.hinge_last_epochs)
             return Built(*columns_head(machines, known, len(self.components), cost))
 
         return Candidate(Hinge.name, said, build)
@@ -282,9 +264,11 @@ class HeldOutEvidence(ClassEvidence):
         too, the first weights are used.
         """
         counts = self.inside.counts
-        heavy = self._trainers(0)[0].size * len(counts) > HEAVY
+        heavy = self._trainers(0)[0].size * len(counts) > SETTINGS.logistic_cost
         pieces = self.pieces[:1] if heavy else self.pieces
-        penalties, most = (np.array([WEAK]), STEPS) if heavy else (PENALTIES, 60)
+        penalties, most = (
+            (np.array([SETTINGS.logistic_weak_penalty]), SETTINGS.logistic_steps) if heavy else (PENALTIES, 60)
+        )
         judged = self.judged.first(sum(len(piece.points) for piece in pieces))
         folds = [(self._trainers(number), piece.points) for number, piece in enumerate(pieces)]
         penalty, theta, scores = penalty_of(folds, counts, judged, penalties, most)
@@ -341,7 +325,7 @@ def rows_to_train(statistics: Kept, most: int) -> tuple[Rows, Integer, Integer, 
     """Return rows, which of them to train with in the order of their keys, and the classes and weights of those."""
     if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
         return statistics.held()[0], *statistics.drawn(most)
-    sample = statistics.sample(min(most, TRAINERS))
+    sample = statistics.sample(min(most, SETTINGS.training_rows))
     return sample.rows, np.arange(len(sample.own)), sample.members.codes, sample.own
 
 
@@ -361,7 +345,7 @@ def columns_again(
 
     They are trained again where a class is new or the rows have grown by half; None where no rows are kept for that.
     """
-    if not new and statistics.n_samples <= GROWN * hinge.n_rows:
+    if not new and statistics.n_samples <= SETTINGS.regrowth * hinge.n_rows:
         return hinge.about(hidden @ (statistics.mean - keep_mean), n_directions), hidden
     if not keeps_rows(statistics):
         return None

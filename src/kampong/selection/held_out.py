@@ -16,6 +16,7 @@ from kampong.heads.head import inverse_root
 from kampong.heads.linear import regression_map, regression_of
 from kampong.selection.evidence import EMPTY, Parts
 from kampong.selection.folds import Piece
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen, resolvent
 from kampong.statistics.scatter import ClassScatter
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from kampong.heads import Head
     from kampong.statistics.held_out import HeldBack
 
-EXACT = 64
-"""Up to this width the space of the choice is the whole space."""
-
 
 class Judge:
     """Rows held back, and what candidates make of them inside the space of the others."""
@@ -35,7 +33,7 @@ class Judge:
     def __init__(self, trained: HeldBack, n_components: int | None, head: str, head_ridge: float | None = None) -> None:
         self.trained, self.n_components, self.head, self.head_ridge = trained, n_components, head, head_ridge
         self.counts, mean = trained.counts, trained.mean
-        whole = isinstance(trained.everything, ClassScatter) and trained.n_features <= EXACT
+        whole = isinstance(trained.everything, ClassScatter) and trained.n_features <= SETTINGS.exact_columns
         self.space = resolvent.whole(trained) if whole else resolvent.build(trained)
         self.known = known = trained.truth @ (self.counts > 0) > 0
         truth = trained.truth[known]

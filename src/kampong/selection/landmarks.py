@@ -14,7 +14,8 @@ from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import SCALES, Choice
 from kampong.selection.evidence import EMPTY
-from kampong.selection.leave_one_out import FEWEST, LEAST_LEFT, LeaveOneOut, LeaveOneOutEvidence
+from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -65,7 +66,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         self.plain = np.asarray(sample.rows) - self.mean
         self.rows = np.asarray(white(self.plain))
         self._take(sample)
-        self.judges = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
+        self.judges = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         self.judging = self.rows[self.judges]
         with np.errstate(divide="ignore"):
             self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
@@ -131,7 +132,7 @@ def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float,
         return None
     statistics = statistics.in_rows()
     rows = LandmarkLeaveOneOut(statistics, statistics.sample(KEPT), ridge)
-    if rows.own[rows.judges].sum() < FEWEST:
+    if rows.own[rows.judges].sum() < SETTINGS.fewest_rows:
         return None
     return LandmarkTrial(rows, 1.0, components, inside)
 

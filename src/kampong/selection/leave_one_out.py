@@ -44,6 +44,7 @@ from kampong.selection.evidence import (
     penalty_of,
 )
 from kampong.selection.held_out import Judge
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.held_out import HeldBack
 
 if TYPE_CHECKING:
@@ -53,41 +54,6 @@ if TYPE_CHECKING:
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.kernel_scatter import KernelScatter
     from kampong.statistics.reservoir import SampledScatter
-
-WIDEST = 1024
-"""Past this width one eigendecomposition of S_w costs more than the steps of a Krylov space."""
-
-DECADES = np.array([-4.0, -2.5, -1.0, 0.5, 2.0])
-"""Nodes of log10(ρ / usual), usual = tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
-
-PULL = 1e-4
-"""What a decade away from the usual ridge costs, times its square, and one row besides: where rows say nothing, or
-there are few, the usual ridge is taken."""
-
-FOLDS = 4
-"""Parts of the rows, of which each in turn is held out while a logistic head is trained on the others; where rows ×
-classes × columns are many, only the first is."""
-
-LEAST_LEFT = 1e-3
-"""A row that leaves less of its class than this part cannot judge: hardly anything would be left to compare it with."""
-
-FEWEST = 10
-"""Fewer rows judge nothing."""
-
-JUDGES, FEW = 2048, 1024
-"""Rows that draw the curves at most, and where the rows are wide; heads are trained on the whole sample."""
-
-SOME = 1024
-"""Rows that judge where a choice is for a while only; logistic regression is trained on four times as many at most."""
-
-COLUMNS, PENALTY = 4e8, 5e-3
-"""A logistic head sees all columns where rows × classes × columns are no more, and its penalty there."""
-
-HEAVY, PASSES = 5e6, 6e8
-"""Rows × classes × columns past which a logistic head is trained by batches, and how many of them in all passes."""
-
-DIRECTIONS = 64
-"""What the quadratic and the logistic head see: Fisher's directions, then those of largest within-class variance."""
 
 NOTHING = 1e-12
 """A within-class variance that is no more than this part of the largest one is rounding."""
@@ -119,12 +85,17 @@ class LeaveOneOut:
         dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
         self.plain = dense.astype(np.float64, copy=False) - self.mean
         self._take(sample)
-        known = np.flatnonzero(self.left > LEAST_LEFT * self.counts[self.codes])
+        known = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         K, d = means.shape
-        most = min(len(known), min(2 * JUDGES, max(JUDGES, 2**16 // K)) if d <= DIRECTIONS else FEW)
-        self.judges = known[: min(most, SOME) if brief else most]
+        most = min(
+            len(known),
+            min(2 * SETTINGS.narrow_rows, max(SETTINGS.narrow_rows, 2**16 // K))
+            if d <= SETTINGS.exact_columns
+            else SETTINGS.wide_rows,
+        )
+        self.judges = known[: min(most, SETTINGS.wide_rows) if brief else most]
         # turned by all eigenvectors: every row where columns are few, else those that judge
-        self.rows = tall_times(self.plain, self.vectors) if d <= DIRECTIONS else None
+        self.rows = tall_times(self.plain, self.vectors) if d <= SETTINGS.exact_columns else None
         turned = tall_times(self.plain[self.judges], self.vectors) if self.rows is None else self.rows[self.judges]
         self.judging: Float = turned
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
@@ -141,7 +112,7 @@ class LeaveOneOut:
     def spread(self) -> Integer:
         """Return a fold for each row of the sample: each class is dealt out in turn, so that no fold lacks one."""
         fold = np.empty(len(self.codes), dtype=np.int64)
-        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % FOLDS
+        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.cross_fits
         return fold
 
     def judged(self, rows: Integer) -> Judged:
@@ -178,7 +149,7 @@ class LeaveOneOut:
         """Return products of rows with the class means, each without the row, by (1)."""
         codes, w, total = self.codes[some], self.gone[some], self.total
         i, left = np.arange(len(codes)), self.left[some]
-        left = np.where(left > LEAST_LEFT * self.counts[codes], left, self.counts[codes])
+        left = np.where(left > SETTINGS.least_left * self.counts[codes], left, self.counts[codes])
         along = length - products[i, codes]
         away = along - products[i, codes] + gram.diagonal()[codes]
         alpha = w * self.counts[codes] / (left * total)
@@ -218,22 +189,24 @@ class LeaveOneOut:
     @property
     def few(self) -> bool:
         """Tell whether so few rows are left that they judge nothing."""
-        return bool(self.own[self.judges].sum() < FEWEST)
+        return bool(self.own[self.judges].sum() < SETTINGS.fewest_rows)
 
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
-        few = self.judges[: FEW if len(self.counts) <= 32 else FEW // 2]
-        judged, values = self.judged(few), np.empty(len(DECADES))
+        few = self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
+        judged, values = self.judged(few), np.empty(len(SETTINGS.ridge_nodes))
 
         def work(place: int) -> None:
-            scores, _ = self.members(self.parts(self.usual * 10.0 ** DECADES[place], len(few)), few)
+            scores, _ = self.members(self.parts(self.usual * 10.0 ** SETTINGS.ridge_nodes[place], len(few)), few)
             weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
             values[place] = badness(np.tensordot(weights, scores, 1), judged)
 
         with one_blas_thread():  # many small products: threads of BLAS would wait for each other
-            run(work, [(place,) for place in range(len(DECADES))])
-        best = least_point(DECADES, values + (PULL + 1.0 / judged.weights.sum()) * DECADES**2)
-        return self.usual * 10.0**best, self.usual * 10.0**DECADES, values
+            run(work, [(place,) for place in range(len(SETTINGS.ridge_nodes))])
+        best = least_point(
+            SETTINGS.ridge_nodes, values + (SETTINGS.pull + 1.0 / judged.weights.sum()) * SETTINGS.ridge_nodes**2
+        )
+        return self.usual * 10.0**best, self.usual * 10.0**SETTINGS.ridge_nodes, values
 
 
 class _Gone(NamedTuple):
@@ -249,7 +222,7 @@ class _Gone(NamedTuple):
 
 def most_rows(n_features: int) -> int:
     """Return how many rows are kept to judge and train by."""
-    return 2**14 if n_features <= DIRECTIONS else 2**13
+    return 2**14 if n_features <= SETTINGS.exact_columns else 2**13
 
 
 class AtRidge(NamedTuple):
@@ -290,21 +263,23 @@ class LeaveOneOutEvidence(ClassEvidence):
         Those in which no row knows itself tell the classes of rows of small classes, whose means they move far: where
         all directions are there, coordinates that know of no class serve as well.
         """
-        if len(self.rows.values) > DIRECTIONS:
+        if len(self.rows.values) > SETTINGS.exact_columns:
             return self.wide
         return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
         p, seen = len(self.components), max(int(np.count_nonzero(self.rows.counts)), 1)
-        return bool(p <= DIRECTIONS // 2 and self.rows.own.sum() / seen >= max(2 * p, FEWEST))
+        return bool(p <= SETTINGS.exact_columns // 2 and self.rows.own.sum() / seen >= max(2 * p, SETTINGS.fewest_rows))
 
     def _more(self) -> Float:
         """Return the directions of largest within-class variance that are conjugate to Fisher's, as columns."""
         rows, d, p = self.rows, len(self.rows.values), len(self.components)
-        count = max(0, min(d, DIRECTIONS) - p) if self._offers_shapes() or d <= DIRECTIONS else 0
+        count = (
+            max(0, min(d, SETTINGS.exact_columns) - p) if self._offers_shapes() or d <= SETTINGS.exact_columns else 0
+        )
         # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
-        lead = np.arange(d if d <= DIRECTIONS else count)
+        lead = np.arange(d if d <= SETTINGS.exact_columns else count)
         lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
         if not count or not len(lead):
             return np.empty((d, 0))
@@ -326,7 +301,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         """Return one covariance per class, from all rows; each validation row is taken out again."""
         rows, judges = self.rows, self.rows.judges
         shapes = ClassShapes(self.wide, rows.codes, rows.own, len(rows.counts), self._lift())
-        few, gone = judges[:FEW], rows.gone
+        few, gone = judges[: SETTINGS.wide_rows], rows.gone
         shrinkage = shapes.shrinkage(self.wide[few], rows.judged(few), gone[few], rows.log_priors)
         nodes = np.array([shrinkage])
         left = shapes.left_out(self.wide[judges], self.judged, gone[judges], nodes, rows.log_priors)[:, :, 0]
@@ -341,7 +316,7 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _hinge(self) -> Candidate:
         """Train support vector machines on rows that are not validation rows, and in the end on all."""
         rows, K = self.rows, len(self.rows.counts)
-        judges = rows.judges[: max(1, len(rows.codes) // FOLDS)]
+        judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[judges] = False
         weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
@@ -358,7 +333,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         rows = self.rows
         fold = rows.spread()[rows.judges]
         scores: Float = np.full((len(fold), len(rows.counts)), EMPTY)
-        for one in range(FOLDS):
+        for one in range(SETTINGS.cross_fits):
             held = np.flatnonzero(fold == one)
             judge = Judge(HeldBack(rows.statistics, rows.sample, rows.judges[held]), len(self.components), name)
             scores[held[judge.known]] = judge.scores(FisherCriterion(self.ridge))
@@ -371,7 +346,10 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
         d = len(self.rows.values)
-        return d > DIRECTIONS and len(self.rows.codes) * len(self.rows.counts) * d <= COLUMNS
+        return (
+            d > SETTINGS.exact_columns
+            and len(self.rows.codes) * len(self.rows.counts) * d <= SETTINGS.logistic_columns_cost
+        )
 
     def _logistic(self) -> Candidate:
         """Train without each fold, choose the penalty there, and in the end train on all rows."""
@@ -388,14 +366,14 @@ class LeaveOneOutEvidence(ClassEvidence):
         else:
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
-        if price > HEAVY and len(rows.values) > DIRECTIONS:
-            judges = rows.judges[: max(1, len(rows.codes) // FOLDS)]
+        if price > SETTINGS.logistic_cost and len(rows.values) > SETTINGS.exact_columns:
+            judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
             others = np.ones(len(rows.codes), dtype=bool)
             others[judges] = False
             trained = np.flatnonzero(others)
-            penalty = PENALTY
+            penalty = SETTINGS.logistic_columns_penalty
             pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
-            passes = int(np.clip(round(PASSES / price), 2, 12))
+            passes = int(np.clip(round(SETTINGS.logistic_passes_cost / price), 2, 12))
             start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
             some = slice(len(judges), None) if apart else trained  # no copy where those that judge stand first
             theta = by_batches(seen[some], rows.codes[some], rows.own[some], pull, start, passes)
@@ -406,12 +384,12 @@ class LeaveOneOutEvidence(ClassEvidence):
                 return by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
 
         else:
-            folds, order = self._folds(seen, several=price <= HEAVY)
+            folds, order = self._folds(seen, several=price <= SETTINGS.logistic_cost)
             judged = rows.judged(rows.judges[order])
             penalty, theta, found = penalty_of(folds, counts, judged, PENALTIES, 60, shape)
             scores = np.empty_like(found)
             scores[order] = found
-            part = slice(4 * SOME if rows.brief else None)
+            part = slice(4 * SETTINGS.wide_rows if rows.brief else None)
 
             def train() -> Float:
                 return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
@@ -430,11 +408,11 @@ class LeaveOneOutEvidence(ClassEvidence):
         rows = self.rows
         fold = rows.spread() if several else np.ones(len(rows.codes), dtype=np.int64)
         if not several:
-            fold[rows.judges[: max(1, len(fold) // FOLDS)]] = 0
+            fold[rows.judges[: max(1, len(fold) // SETTINGS.cross_fits)]] = 0
         folds, places = [], []
-        for one in range(FOLDS if several else 1):
+        for one in range(SETTINGS.cross_fits if several else 1):
             held = np.flatnonzero(fold[rows.judges] == one)
-            trained = np.flatnonzero(fold != one)[: 3 * SOME if rows.brief else 6144]
+            trained = np.flatnonzero(fold != one)[: 3 * SETTINGS.wide_rows if rows.brief else SETTINGS.logistic_rows]
             folds.append(((seen[trained], rows.codes[trained], rows.own[trained]), seen[rows.judges[held]]))
             places.append(held)
         return folds, np.concatenate(places)

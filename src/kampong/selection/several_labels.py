@@ -17,6 +17,7 @@ from kampong.heads.head import build_head
 from kampong.heads.linear import Gaussian, LinearHead
 from kampong.heads.logistic import USUAL, Logistic
 from kampong.selection.evidence import Built, Candidate, Evidence
+from kampong.selection.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
     from kampong.heads.head import Head, Inside
     from kampong.selection.folds import Kept, Piece
     from kampong.statistics.all_rows import Sample
-
-TRAINERS, LARGEST = 2**14, 2**31
-"""The most rows that logistic regression is trained on, and the most rows × labels × directions."""
-
-STEPS, ENOUGH = 60, 20
-"""Steps of L-BFGS, and rows a direction below which logistic regression is not tried."""
-
-SLACK = 1.002
-"""A simpler head may have so many times the least loss."""
 
 FAR = 30.0
 """No log-odds count for more while a calibration is fitted: a label that every row has is infinitely likely."""
@@ -72,7 +64,7 @@ class LabelEvidence(Evidence):
     ) -> None:
         self.pieces, self.scores, self.truth, self.weights = pieces, scores, truth, weights
         self.inside, self.components, self.statistics = inside, components, statistics
-        self.sample = statistics.sample(TRAINERS)
+        self.sample = statistics.sample(SETTINGS.label_rows)
 
     @property
     def n_rows(self) -> int:
@@ -82,7 +74,9 @@ class LabelEvidence(Evidence):
     def offered(self) -> list[str]:
         """Return Gaussian classes, and logistic regression where rows are neither few nor too many."""
         rows, p = self.sample.rows.shape[0], len(self.components)
-        trained = rows >= ENOUGH * p and rows * p * self.truth.shape[1] <= LARGEST
+        trained = (
+            rows >= SETTINGS.label_rows_per_direction * p and rows * p * self.truth.shape[1] <= SETTINGS.label_cost
+        )
         return [Gaussian.name, Logistic.name] if trained else [Gaussian.name]
 
     def accepts(self, name: str) -> bool:
@@ -113,7 +107,7 @@ class LabelEvidence(Evidence):
 
     def enough(self, least: float) -> float:
         """Return a little more than the least loss."""
-        return SLACK * least
+        return SETTINGS.label_slack * least
 
     def _logistic(self) -> Candidate:
         """Train on the rows that each part leaves, and in the end on all."""
@@ -231,7 +225,7 @@ def fit_labels(points: Float, labels: Float, own: Float, penalty: float) -> Floa
         return value, ((error.T @ extended + pull * theta) * unit).ravel()
 
     minimise: Any = optimize.minimize  # its types know no function that returns its slope too
-    options = {"maxiter": STEPS, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}
+    options = {"maxiter": SETTINGS.label_steps, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}
     found = minimise(goal, (start / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
     theta: Float = found.x.reshape(L, q) * unit
     theta[~mixed] = 0.0
