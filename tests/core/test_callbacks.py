@@ -181,10 +181,13 @@ def test_a_callback_may_end_the_fit(model):
 @pytest.mark.parametrize("model", LANDMARKS)
 def test_a_callback_may_end_the_fit_after_some_of_the_rows(model):
     X, y = overlapping(1, 150, 3)
+    model = clone(model).set_params(scale=False)
     with pytest.warns(ConvergenceWarning, match="a callback ended it after 50 of 150 rows"):
         ended = clone(model).set_callbacks(Recorder(rounds=1)).fit(X, y)
     assert ended.n_samples_seen_ == 50
-    expected = clone(model).set_params(landmarks=ended.landmarks_, gamma=ended.gamma_).fit(X[::3], y[::3])
+    # which rows come first is a matter of their content, so the test asks where the library asks
+    part = np.argsort(kernel_subspace._numbered(X, y, np.ones(len(y)))[1])[::3]
+    expected = clone(model).set_params(landmarks=ended.landmarks_, gamma=ended.gamma_).fit(X[part], y[part])
     np.testing.assert_allclose(ended.transform(X), expected.transform(X), atol=1e-8)
 
 

@@ -191,9 +191,13 @@ def test_kernels(model, name):
     X, y = rows_of(name)
     X = X / np.abs(X).max()
     model.fit(X, y)
-    same(model, model.to_sklearn(), X, within=1e-11)
+    # coordinates multiply the rounding of kernel values by the condition of the landmarks
+    basis = model._statistics.basis
+    condition = np.linalg.cond(basis.root) if hasattr(basis, "root") else 1.0
+    within = max(1e-11, 100 * np.finfo(float).eps * condition)
+    same(model, model.to_sklearn(), X, within=within)
     rows = sparse.csr_array(X)
-    same(model, model.to_sklearn(sparse=True), rows, within=1e-10)
+    same(model, model.to_sklearn(sparse=True), rows, within=10 * within)
 
 
 def test_kernels_with_several_labels_a_row():

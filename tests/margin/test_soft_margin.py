@@ -93,7 +93,7 @@ def test_linear_kernels_have_coefficients():
         np.testing.assert_allclose(scores, model.decision_function(rows), atol=1e-10)
     curved = MaxMinOverClassifier(nu=0.2).fit(X, y)
     assert not hasattr(curved, "coef_")
-    with pytest.raises(AttributeError, match=r"coef_ for kernel='linear' only, not for 'rbf'.*Use dual_coef_"):
+    with pytest.raises(AttributeError, match=r"coef_ for kernel='linear' only, not for 'rbf'.*Use support_vectors_"):
         _ = curved.coef_
 
 

@@ -233,7 +233,7 @@ def test_lies_about_it_are_refused(tmp_path):
     numbers = counts.replace("counts", "numbers")
     fewer = {**arrays, numbers: arrays[numbers] - [1, 0]}
     form = counts.replace("counts", "form")
-    fewer[form] = arrays[form] - [0, 1, 0]
+    fewer[form] = arrays[form] - [0, 1, 0, 0]
     write(str(tmp_path / "lie"), fewer, facts)
     with pytest.raises(CheckpointError, match="it has not learnt the rows that the model has"):
         read_model(str(tmp_path / "lie"))

@@ -367,7 +367,7 @@ class Blocks:
     def _recognise(self, known: Sequence[LearntSource]) -> None:
         """Go to the end of the longest source learnt before that the bytes begin with; else to their start."""
         kept = room_on_disk() if self.path == "-" or not self._raw.seekable() else None
-        running, at, lines, last = self._running.copy(), 0, 0, b""
+        start, running, at, lines, last = self.place, self._running.copy(), 0, 0, b""
         waiting = read_up_to(self._file, WITNESS)
         for one in alike(known, waiting):
             while at < one.size and (part := waiting[: one.size - at] or self._read(min(one.size - at, CHUNK))):
@@ -379,8 +379,8 @@ class Blocks:
             if at == one.size and running.hexdigest()[:DIGITS] == one.digest:
                 self._running, self.recognised = running.copy(), True
                 lines_here = lines + (not last.endswith(b"\n"))
-                rest = max(self.place.before - at, 0), max(self.place.lines - lines_here, 0)
-                self.place = replace(self.place, before=rest[0], lines=rest[1], offset=at, line=lines_here)
+                rest = max(start.before - at, 0), max(start.lines - lines_here, 0)  # a file may have grown twice
+                self.place = replace(start, before=rest[0], lines=rest[1], offset=at, line=lines_here)
                 self.place = replace(self.place, digest=one.digest, head=one.head, head_size=one.head_size)
                 end = last
         self._go_to(self.place.offset, kept, waiting)
