@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong.online import OnlineClassifier
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def stream(name: str, *, seed: int = 1, rows: int = ROWS) -> Stream:
 
 
 def _has(name: str) -> bool:
-    return (data_folder() / f"{name}.npz").exists()
+    """Tell whether a stored stream is here; say so if it is not."""
+    return present(f"{name}.npz")
 
 
 def _ours(X: np.ndarray, y: np.ndarray) -> tuple[float, float]:

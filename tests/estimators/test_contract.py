@@ -160,7 +160,10 @@ def test_log_probabilities_of_moved_shares_and_of_labels(priors):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_float32_rows_get_float32_answers(name, classes):
     some = classes > Y
-    model = model_of(name).fit(X[some], Y[some])
+    model = model_of(name)
+    if "landmarks" in model.get_params():  # all rows as landmarks nearly depend on each other: rounding grows
+        model.set_params(landmarks=10)
+    model.fit(X[some], Y[some])
     for method in ("decision_function", "predict_proba", "predict_log_proba", "transform"):
         if hasattr(model, method):
             narrow, wide = getattr(model, method)(X.astype(np.float32)), getattr(model, method)(X)

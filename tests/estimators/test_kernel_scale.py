@@ -157,14 +157,17 @@ def test_the_reason_names_both_losses():
     assert model.choice_.scaled
     unscaled, scaled = model.choice_.scales["unscaled"], model.choice_.scales["scaled"]
     assert scaled < unscaled
-    assert model.scale_reason_ == (
-        f"divided: on 178 rows left out one by one the loss is {scaled:.4g} divided and {unscaled:.4g} not"
+    divided, plain = "The columns are divided by their standard deviations: ", "The columns are taken as they are: "
+    losses = (
+        f"the selection loss on validation rows is {unscaled:.4f} as they are and {scaled:.4f} divided by their "
+        "standard deviations."
     )
-    assert KernelFisherDiscriminant(scale=True).fit(X, y).scale_reason_ == "scale=True"
-    assert KernelFisherDiscriminant(scale=False).fit(X, y).scale_reason_ == "scale=False"
-    assert kampong.FisherDiscriminant(scale=True).fit(X, y).scale_reason_ == "scale=True"
-    assert kampong.FisherDiscriminant().fit(X, y).scale_reason_.startswith("divided")
-    assert kampong.FisherDiscriminant().fit(X / X.std(axis=0), y).scale_reason_.startswith("taken as they are")
+    assert model.scale_reason_ == divided + losses
+    for kind in (KernelFisherDiscriminant, kampong.FisherDiscriminant):
+        assert kind(scale=True).fit(X, y).scale_reason_ == f"{divided}scale=True was given."
+        assert kind(scale=False).fit(X, y).scale_reason_ == f"{plain}scale=False was given."
+    assert kampong.FisherDiscriminant().fit(X, y).scale_reason_.startswith(divided)
+    assert kampong.FisherDiscriminant().fit(X / X.std(axis=0), y).scale_reason_.startswith(plain)
 
 
 @pytest.mark.parametrize(
@@ -225,14 +228,16 @@ def test_weights_count_as_rows_and_their_unit_does_not_matter(form):
     X, y = wine()
     weights = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
     times = weights.astype(int)
-    model = KernelFisherDiscriminant().fit(rows_in(form, X), y, sample_weight=weights)
-    again = KernelFisherDiscriminant().fit(rows_in(form, np.repeat(X, times, axis=0)), np.repeat(y, times))
+    given = KernelFisherDiscriminant(scale=True, gamma="mean")
+    model = clone(given).fit(rows_in(form, X), y, sample_weight=weights)
+    again = clone(given).fit(rows_in(form, np.repeat(X, times, axis=0)), np.repeat(y, times))
     np.testing.assert_allclose(model.scale_, again.scale_, rtol=1e-9)
     assert model.gamma_ == pytest.approx(again.gamma_, rel=1e-6)
+    chosen = KernelFisherDiscriminant().fit(rows_in(form, X), y, sample_weight=weights)
     for factor in (1e-3, 1e3):
-        units = KernelFisherDiscriminant(scale=True, gamma="mean")
-        units.fit(rows_in(form, X), y, sample_weight=factor * weights)
-        np.testing.assert_allclose(units.scale_, model.scale_, rtol=1e-9)
+        units = KernelFisherDiscriminant().fit(rows_in(form, X), y, sample_weight=factor * weights)
+        np.testing.assert_allclose(units.scale_, chosen.scale_, rtol=1e-9)
+        assert units.gamma_ == pytest.approx(chosen.gamma_, rel=1e-6)
     moments = columns_of(rows_in(form, X), weights)
     np.testing.assert_allclose(moments.mean, np.average(X, axis=0, weights=weights), rtol=1e-12)
     assert moments.count == weights.sum()

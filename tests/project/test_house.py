@@ -27,6 +27,7 @@ SAME_NAME = {
     "models.py": "commands on model files, and the files themselves",
     "reservoir.py": "the statistic, and the solver that reads it",
     "scatter.py": "the statistic, and the solver that reads it",
+    "settings.py": "the numbers of selection, and those of the contest",
     "snapshot.py": "an earlier state of a recursion, and the numbers of a report",
     "unlearn.py": "the command, and what it calls",
 }

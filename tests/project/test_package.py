@@ -107,5 +107,7 @@ def test_without_its_extra_every_entry_point_names_it():
     said = json.loads(found.stdout)
     for entrance in ENTRANCES:
         name = entrance.partition(" ")[0]
-        wanted = rf'needs \w+, which is not installed\. Install the {name} extra: pip install "\.\[{name}\]" in the source'
+        wanted = (
+            rf'needs \w+, which is not installed\. Install the {name} extra: pip install "\.\[{name}\]" in the source'
+        )
         assert re.search(wanted, said.get(entrance, "nothing")), (entrance, said.get(entrance))

@@ -14,12 +14,11 @@ from kampong.build import BEST, make_predictor
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
 from kampong.estimators.novelty import ScoresNovelty
-from kampong.estimators.parameters import check_scale, explain_lda_arguments
+from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.files import savable
 from kampong.heads import HEADS
 from kampong.heads.logistic import Logistic
-from kampong.selection.choose import SCALES
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
@@ -232,15 +231,6 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
     def scale_reason_(self) -> str:
         """Why the columns are divided by their standard deviations or not, in one sentence."""
         known, statistics = self._read(), self._statistics
-        done = "divided by their standard deviations" if self.scale_ is not None else "taken as they are"
-        if not isinstance(self.scale, str):
-            return f"The columns are {done}: scale={bool(self.scale)} was given."
-        if known.choice is not None and known.choice.scales:
-            plain, scaled = (known.choice.scales[name] for name in SCALES)
-            return (
-                f"The columns are {done}: the selection loss on validation rows is {plain:.4f} as they are and "
-                f"{scaled:.4f} divided by their standard deviations."
-            )
         if not statistics.holds_scatter:
             why = f"scaling needs the d × d scatter, which is kept up to {WIDEST} columns"
         elif self.ridge != "auto":
@@ -249,7 +239,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
             why = f"above {SETTINGS.leave_one_out_columns} sparse columns both are not compared"
         else:
             why = "there are too few rows to compare both"
-        return f"The columns are {done}: {why}."
+        losses = {} if known.choice is None else known.choice.scales
+        return scale_reason(self.scale, self.scale_ is not None, losses, why)
 
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 

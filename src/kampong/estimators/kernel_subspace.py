@@ -20,7 +20,7 @@ from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.sparse_gate import admit
 from kampong.data.validation import check_choice, check_finite, check_number, check_seed, check_switches, check_weights
-from kampong.estimators.parameters import check_priors, check_scale
+from kampong.estimators.parameters import check_priors, check_scale, scale_reason
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.estimators.unlearning import LANDMARKS
 from kampong.heads import HEADS
@@ -35,7 +35,7 @@ from kampong.kernels.landmarks import (
     move_to_centres,
 )
 from kampong.predictor import Predictor
-from kampong.selection.choose import SCALES, Choice
+from kampong.selection.choose import Choice
 from kampong.selection.landmarks import FACTORS, KEPT, choose_kernel
 from kampong.solvers import classes_seen
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
@@ -194,17 +194,9 @@ class KernelSubspace(DiscriminantSubspace):
 
     @property
     def scale_reason_(self) -> str:
-        """Why the columns are divided by their standard deviations, or are not."""
-        scaled = self._basis().kernel.units is not None
-        if not isinstance(self.scale, str):
-            return f"scale={scaled}"
-        if self._width is None or not self._width.scales:
-            return "columns are taken as they are: nothing was compared"
-        unscaled, other = (self._width.scales[name] for name in SCALES)
-        rows = (
-            f"on {self._width.n_rows} rows left out one by one the loss is {other:.4g} divided and {unscaled:.4g} not"
-        )
-        return f"{'divided' if scaled else 'taken as they are'}: {rows}"
+        """Why the columns are divided by their standard deviations or not, in one sentence."""
+        losses = {} if self._width is None else self._width.scales
+        return scale_reason(self.scale, self._basis().kernel.units is not None, losses, "nothing was compared")
 
     @property
     def coefficients_(self) -> Float:

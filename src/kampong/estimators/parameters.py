@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kampong.data.validation import check_choice
+from kampong.selection.choose import SCALES
 from kampong.solvers import SOLVERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kampong._core.compute import Float
 
@@ -135,6 +136,22 @@ def check_scale(name: str, scale: Any) -> None:
             f"{name}: scale must be True, False or 'auto', and is {scale!r:.100}. True divides each column by its "
             "standard deviation first, False takes the rows as they are."
         )
+
+
+def scale_reason(scale: Any, divided: bool, losses: Mapping[str, float], otherwise: str) -> str:
+    """Say in one sentence why columns are divided by their standard deviations or not; `losses` may be empty."""
+    done = "divided by their standard deviations" if divided else "taken as they are"
+    if not isinstance(scale, str):
+        why = f"scale={bool(scale)} was given"
+    elif losses:
+        plain, scaled = (losses[name] for name in SCALES)
+        why = (
+            f"the selection loss on validation rows is {plain:.4f} as they are and {scaled:.4f} divided by their "
+            "standard deviations"
+        )
+    else:
+        why = otherwise
+    return f"The columns are {done}: {why}."
 
 
 @functools.cache
