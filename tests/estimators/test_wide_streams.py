@@ -111,7 +111,7 @@ def test_a_half_life_is_a_decay_in_rows():
         FisherDiscriminant(decay=0.9, half_life=300).fit(X, y)
     with pytest.raises(ValueError, match=r"half_life must be a number ≥ 1e-09, got -3. Give the number of rows"):
         FisherDiscriminant(half_life=-3).fit(X, y)
-    with pytest.raises(ValueError, match=r"reservoir_bytes must be a number ≥ 1, got 0. Give bytes"):
+    with pytest.raises(ValueError, match=r"reservoir_bytes must be an integer of at least 1, got 0. Give bytes"):
         FisherDiscriminant(reservoir_bytes=0).fit(X, y)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+from sklearn.base import BaseEstimator
 
 from kampong.streaming.history.history import History
 
@@ -648,7 +649,7 @@ def test_a_port_in_use_is_named(page):
         page.start()
 
 
-class Broken:
+class Broken(BaseEstimator):
     """A model that cannot be read."""
 
     def get_params(self, deep=True):
