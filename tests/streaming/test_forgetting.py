@@ -82,7 +82,7 @@ def test_killed_between_receipt_and_model_it_goes_on(learnt, capfd, monkeypatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(unlearn_module, "write", killed)
+        patched.setattr(unlearn_module, "write_model", killed)
         unlearn(capfd, learnt, expect=130)
     assert (learnt / "model").read_bytes() == content
     assert Receipt.from_json((learnt / "receipt.json").read_text()).before == before

@@ -88,7 +88,7 @@ def test_blocks_end_between_records(tmp_path, monkeypatch, smallest, stray):
         at += len(block.data)
     assert at == len(data)
     assert found == expected
-    command = "import sys; from kampong.streaming import blocks\n"
+    command = "import sys; from kampong.streaming.sources import blocks\n"
     command += f"blocks.SMALLEST, blocks.LARGEST = {smallest}, {4 * smallest}\n"
     command += "print([block.offset for block in blocks.Blocks('-', quoted=b',')])"
     with (tmp_path / "a.csv").open("rb") as file:

@@ -167,7 +167,7 @@ def test_a_reader_that_wants_too_much_memory_is_refused(monkeypatch, tmp_path):
     with pa.ipc.new_file(path, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as file:
         file.write_batch(batch)
     assert path.stat().st_size < 2**16
-    limit = "from kampong.streaming.formats import apart; sandboxed_reader.MEMORY = 2**26; sandboxed_reader.serve()"
+    limit = "from kampong.streaming.formats import sandboxed_reader as s; s.MEMORY = 2**26; s.serve()"
     monkeypatch.setattr(sandboxed_reader, "START", limit)
     with pytest.raises(SourceError, match=r"row 1: it takes more memory than this process may have\. Write it with"):
         list(Source(str(path), Layout(label="kind"), untrusted=True).open())

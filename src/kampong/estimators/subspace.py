@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -327,7 +328,7 @@ class DiscriminantSubspace(
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters and lay out empty statistics; `y` holds all labels in `fit`, None in a stream."""
         self._check_parameters()
-        self._drawn = None
+        vars(self).pop("_drawn", None)
         wanted = self._wanted()
         if wanted is not None and wanted > n_features:
             raise ValueError(
@@ -358,6 +359,8 @@ class DiscriminantSubspace(
 
     def _seed(self) -> int:
         """Return the seed: the number given, or one that is drawn once for the rows of a fit or a stream."""
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
         if self._drawn is None:
             self._drawn = draw_seed(self.random_state)
         return self._drawn
