@@ -224,7 +224,7 @@ class KernelSubspace(DiscriminantSubspace):
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters; the statistics wait for rows to place landmarks with."""
         self._check_parameters()
-        self._drawn = None
+        vars(self).pop("_drawn", None)
         self._wanted()
         self._value(None)
         earlier, in_hand = getattr(self, "_statistics", None), y is not None
