@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kampong import ClassMeans, ClassReservoir, ClassScatter
 from kampong.data.validation import LEAST_WEIGHT, MOST_WEIGHT
+from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
 from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.held_out import HeldBack
 from kampong.statistics.ladder_steps import CHOSEN
