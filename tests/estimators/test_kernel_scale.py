@@ -188,7 +188,7 @@ def test_where_nothing_is_compared_rows_are_taken_as_they_are(options):
         options = {"landmarks": X[given]}
     model = KernelFisherDiscriminant(**options).fit(X, y)
     assert model.scale_ is None
-    assert model.scale_reason_ == "columns are taken as they are: nothing was compared"
+    assert model.scale_reason_ == "The columns are taken as they are: nothing was compared."
     scaled = KernelFisherDiscriminant(**options, scale=True).fit(X, y)
     np.testing.assert_allclose(scaled.scale_, (X[given] if isinstance(given, slice) else X).std(axis=0), rtol=1e-9)
     assert scaled.score(X, y) > 0.9
