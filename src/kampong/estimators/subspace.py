@@ -112,6 +112,10 @@ class DiscriminantSubspace(
         """Return how a user writes a value of the criterion's parameter."""
         return f"{self._kind().parameter}={value:g}"
 
+    def _solver(self) -> str:
+        """Return the solver that is asked for."""
+        return str(self.solver)
+
     # Learning.
 
     @with_callbacks
@@ -437,7 +441,7 @@ class DiscriminantSubspace(
             criterion=self._kind(),
             value=self._value(self._statistics),
             n_components=self._wanted(),
-            solver=self.solver,
+            solver=self._solver(),
             head=self.head,
             head_ridge=None,
             spell=self._spell,
@@ -577,7 +581,7 @@ class DiscriminantSubspace(
         self._forget_results()
         self._check_parameters()
         wanted, width = self._wanted(), self._statistics.n_features
-        contents.require(self.solver in ("auto", *SOLVERS), f"solver is {self.solver!r:.100}")
+        contents.require(self._solver() in ("auto", *SOLVERS), f"solver is {self._solver()!r:.100}")
         contents.require(wanted is None or wanted <= width, f"n_components is {wanted} for {width} columns")
         if "predictor" in contents:
             predictor = self._predictor_from(contents.part("predictor"))

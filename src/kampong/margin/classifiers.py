@@ -304,6 +304,9 @@ class MaxMinOverClassifier(OverClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _soft(self) -> tuple[Any, str]:
+        return self.nu, self.nu_of
+
 
 @savable
 class CoreVectorClassifier(MarginClassifier):
