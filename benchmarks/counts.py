@@ -18,11 +18,111 @@ TABLES = ("columns", "map_blocks", "map_partitions", "to_numpy")
 
 SETTINGS = "settings"
 
+LAYOUTS = {
+    "adapters/engines": "LETTERS",
+    "cli/__init__": "USAGE SOURCE MODEL OUTPUT LEARNT CLOSED",
+    "cli/engine": "SHOWN",
+    "cli/learn": "SHOWN",
+    "data/sparse_gate": "NONE",
+    "estimators/notebook": "WIDTH HEIGHT ROOM NAMED",
+    "files/container": "FORMAT START PLAIN SIGNED",
+    "files/models": "MATRIX",
+    "files/run_lock": "RECORD",
+    "online/classifier": "VERSION",
+    "recursions/memory": "FIELDS",
+    "recursions/snapshot": "FIELDS",
+    "recursions/steps": "SCATTER DISTANCE PRINCIPAL",
+    "report/drawing": "LONGEST",
+    "report/explanations": "MOST_DIRECTIONS MOST_COLUMNS MOST_CLASSES",
+    "report/maps": "INSIDE NAMED",
+    "report/predictions": "WRITTEN NAMED",
+    "statistics/ladder": "FIELDS ABSENT",
+    "statistics/ladder_steps": "ROWS WEIGHT IS_AWAKE GAIN CHOSEN START NEXT SLEPT MISSED BEST SECONDS CLOCK",
+    "statistics/means": "FIELDS",
+    "statistics/ragged": "FIELDS",
+    "statistics/sampling": "STEP",
+    "statistics/stepper": "FIELDS ROWS WEIGHT SECONDS FORM UNKNOWN DENSE SPARSE",
+    "streaming/expert": "LANES",
+    "streaming/formats/arrays": "READERS",
+    "streaming/formats/delimited": "UNREADABLE",
+    "streaming/formats/libsvm": "POWERS NO_LABEL NO_PAIR NO_INDEX TOO_LOW TOO_HIGH NOT_ASCENDING NO_VALUE",
+    "streaming/history/limits": "SHAPES",
+    "streaming/history/outcomes": "OTHER",
+    "streaming/inspection": "SHOWN",
+    "streaming/model_file": "VERSION",
+    "streaming/outputs/progress": "COLUMNS",
+    "streaming/outputs/targets": "STDIN STDOUT",
+    "streaming/run": "COORDINATES",
+}
+"""Numbers that lay out an array, a file, a page or a message, and versions of formats."""
+
+LIMITS = {
+    "_core/compute": "BLOCK_BYTES",
+    "_core/memory": "GIB",
+    "adapters/dask": "PATIENCE",
+    "adapters/federated": "MOST_NUMBER",
+    "criteria": "FADED",
+    "data/labels": "SPARE_BYTES SPARE",
+    "data/sparse_gate": "LONG CHUNK",
+    "data/validation": "LARGEST LARGEST_ENTRY LEAST_MAGNITUDE LEAST_WEIGHT MOST_WEIGHT",
+    "estimators/kampong_weights": "WIDEST",
+    "export/linear_steps": "FAR CERTAIN LOW",
+    "files/container": "LARGEST_FILE LARGEST_HEADER MOST_AXES BLOCK",
+    "files/contents": "LARGEST LARGEST_WIDTH",
+    "files/models": "MOST_NUMBERS",
+    "files/signing": "SHORTEST LONGEST USUAL",
+    "heads/calibration": "BLOCK MANY",
+    "heads/hinge": "CERTAIN NUMBERS_BYTES",
+    "kernels/functions": "LEAST_UNIT BLOCK_ROWS TILE_BYTES",
+    "kernels/landmarks": "DEPENDENT EQUAL",
+    "margin/features": "EXACT_GAP",
+    "margin/problem": "CHUNK",
+    "online/columns": "FLAT",
+    "recursions/recursion": "SAFE",
+    "recursions/steps": "DEPENDENT",
+    "report/admission": "MOST PATIENCE PAUSE REQUEST",
+    "report/live": "LONGEST_WAIT SHORTEST_TOKEN",
+    "report/snapshot": "MOST_PAIRS",
+    "selection/evidence": "LARGEST EMPTY",
+    "selection/folds": "SAME",
+    "selection/leave_one_out": "NOTHING",
+    "selection/several_labels": "FAR",
+    "solvers/gram": "ZERO",
+    "solvers/resolvent": "SMALLEST BASIS_BYTES",
+    "statistics/all_rows": "PIECE",
+    "statistics/batch": "MOST LOST_DIGITS",
+    "statistics/kernel_scatter": "VALUES_BYTES",
+    "statistics/ladder_steps": "FADED ALWAYS",
+    "statistics/means": "FURTHEST",
+    "statistics/removal": "NOTHING BELOW INDEFINITE",
+    "statistics/reservoir": "BUDGET ROW_BYTES",
+    "statistics/scatter": "WIDEST ROUNDING CONSTANT",
+    "statistics/stepper": "MOST FLAT",
+    "streaming/columns/memory": "ROOM",
+    "streaming/columns/records": "LARGEST LONGEST_LABEL SHOWN CHUNK",
+    "streaming/columns/schema": "WIDEST_TABLE WIDEST",
+    "streaming/columns/text_hashing": "LONGEST",
+    "streaming/expert": "MOST",
+    "streaming/formats/arrays": "BATCH_BYTES",
+    "streaming/formats/sandboxed_reader": "MEMORY LARGEST_BATCH LARGEST_HEADER SECONDS",
+    "streaming/formats/tables": "SMALLEST LARGEST GROWTH",
+    "streaming/history/drift": "LEVELS ALARMS",
+    "streaming/history/limits": "CAPACITY PIECE DIRECTIONS POINTS BATCH_SHARE",
+    "streaming/history/notes": "CHOICES KINDS LONGEST",
+    "streaming/history/outcomes": "CLASSES LONGEST_NAME PAIRS",
+    "streaming/run": "MOST_CLASSES",
+    "streaming/sources/blocks": "SMALLEST LARGEST GROWTH MAX_RECORD HOPELESS LARGEST_SIZE PAUSE LATE",
+    "streaming/sources/learnt": "MOST LONGEST_NAME WITNESS DIGITS CHUNK",
+    "streaming/sources/quoted_lines": "MOST_LINES MOST_BYTES",
+    "streaming/sources/source": "AHEAD PATIENCE",
+}
+"""Limits of floating-point numbers, of memory, of time, and of what a file or a stranger may ask for."""
+
 
 def main(shrink: int = 1) -> None:
     """Print the counts."""
     del shrink
-    trees = {path.relative_to(SOURCE): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    trees = parsed()
     lines = Counter[str]()
     for path in trees:
         lines[path.parts[0]] += len((SOURCE / path).read_text().splitlines())
@@ -34,6 +134,7 @@ def main(shrink: int = 1) -> None:
         "hasattr on models, in rooms that use models": asks(trees),
         "isinstance on statistics outside statistics/": tests_of_kind(trees, kinds),
         "module-level numbers outside settings.py": numbers(trees),
+        "of these neither a layout nor a limit": tuned(trees),
         "fields of settings.py": fields(trees),
         "file names used more than once": twice(trees),
     }
@@ -45,6 +146,11 @@ def main(shrink: int = 1) -> None:
         members = [member for member in dir(kind) if not member.startswith("_")]
         print(f"{name}: {len(inspect.getmro(kind))} classes in its hierarchy, {len(members)} public members")
     print(f"public names of kampong: {len(kampong.__all__)}")
+
+
+def parsed() -> dict[Path, ast.Module]:
+    """Return the syntax tree of every file."""
+    return {path.relative_to(SOURCE): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def statistics_classes(trees) -> set[str]:
@@ -124,7 +230,7 @@ def tests_of_kind(trees, kinds: set[str]) -> list[tuple[Path, int]]:
     ]
 
 
-def numbers(trees) -> list[tuple[Path, int]]:
+def numbers(trees) -> list[tuple[Path, str]]:
     """Return the names in capitals that are set to numbers at the level of a module."""
     found = []
     for path, tree in trees.items():
@@ -140,8 +246,14 @@ def numbers(trees) -> list[tuple[Path, int]]:
                 for one in ast.walk(node.value)
             )
             if value:
-                found += [(path, node.lineno) for name in names if name.isupper()]
+                found += [(path, name) for name in names if name.isupper()]
     return found
+
+
+def tuned(trees) -> list[tuple[Path, str]]:
+    """Return the numbers that are neither a layout nor a limit: those that want a rule, or a place in settings.py."""
+    exempt = {(file, name) for group in (LAYOUTS, LIMITS) for file, names in group.items() for name in names.split()}
+    return [(path, name) for path, name in numbers(trees) if (path.with_suffix("").as_posix(), name) not in exempt]
 
 
 def fields(trees) -> list[tuple[Path, int]]:

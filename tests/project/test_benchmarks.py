@@ -51,6 +51,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("continual", 10, "unlearning:"),
         ("crossings", 10, "kampong learn, 300 rows"),
         ("counts", 1, "private reaches"),
+        pytest.param("same_results", 10, "largest relative difference", marks=pytest.mark.slow),
         ("tables", 50, "half reported"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("throughput", 100, "dense CSV", marks=pytest.mark.slow),

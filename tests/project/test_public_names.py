@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import kampong
 
@@ -37,3 +38,23 @@ def test_every_offered_name_exists_and_an_unknown_one_is_refused():
         assert name in dir(kampong)
     with pytest.raises(AttributeError, match=r"has no attribute 'Fischer'; it offers .*FisherDiscriminant"):
         _ = kampong.Fischer
+
+
+ESTIMATORS = [
+    kind
+    for kind in (getattr(kampong, name) for name in kampong.__all__)
+    if isinstance(kind, type) and issubclass(kind, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_a_class_has_methods_and_results_and_no_parameter_that_it_does_not_take(kind):
+    values = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    faked = [name for name, value in values.items() if not callable(value) and not hasattr(value, "__get__")]
+    assert faked == []
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_few_classes_stand_behind_an_estimator(kind):
+    ours = [one.__name__ for one in kind.__mro__ if one.__module__.startswith("kampong.")]
+    assert len(ours) <= 6, ours

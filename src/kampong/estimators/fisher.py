@@ -13,7 +13,7 @@ from kampong._core.locks import one_at_a_time
 from kampong.build import BEST, make_predictor
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
-from kampong.estimators.novelty import ScoresNovelty
+from kampong.estimators.novelty import score_samples
 from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.files import savable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @savable
-class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
+class FisherDiscriminant(DiscriminantSubspace):
     """Linear discriminant analysis with a ridge: incremental, mergeable, for sparse rows, weights and new classes.
 
     Maximises wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI. At ridge 0 this is
@@ -199,6 +199,8 @@ class FisherDiscriminant(ScoresNovelty, DiscriminantSubspace):
         self.scale = scale
 
     _follows_drift = True
+
+    score_samples = score_samples
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

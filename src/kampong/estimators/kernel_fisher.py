@@ -9,7 +9,7 @@ from kampong.criteria import FisherCriterion, MarginCriterion, landmark_ridge
 from kampong.data.labels import is_indicator
 from kampong.data.validation import check_number
 from kampong.estimators.kernel_subspace import KernelSubspace
-from kampong.estimators.novelty import ScoresNovelty
+from kampong.estimators.novelty import score_samples
 from kampong.files import savable
 from kampong.selection.choose import choose_parameter
 from kampong.selection.landmarks import landmark_trial
@@ -27,7 +27,7 @@ __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
 
 @savable
-class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
+class KernelFisherDiscriminant(KernelSubspace):
     """Kernel Fisher discriminant analysis on landmarks: one pass, mergeable, n·m·d for n rows and m landmarks.
 
     With φ(x) the image of a row in the kernel's feature space, projected on the span of the images of the landmarks,
@@ -207,6 +207,8 @@ class KernelFisherDiscriminant(ScoresNovelty, KernelSubspace):
         return self._read().criterion.value
 
     _tries = True
+
+    score_samples = score_samples
 
     def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
         assert isinstance(self._statistics, KernelScatter)

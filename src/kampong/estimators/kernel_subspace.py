@@ -116,9 +116,6 @@ class KernelSubspace(DiscriminantSubspace):
     warm_start: Any
     scale: Any
     verbose: Any
-    solver: Any = "auto"
-    decay: Any = 1.0
-    half_life: Any = None
     _space = "directions of the landmarks' span"
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
     _tries: ClassVar[bool] = False  # whether heads are compared though nothing asks for it: rows left out one by one
@@ -220,6 +217,12 @@ class KernelSubspace(DiscriminantSubspace):
                 f"{name}: kernel='precomputed' has no rows to place landmarks on. Pass the kernel as a callable of two "
                 "blocks of rows, or give the columns of the matrix to FisherDiscriminant as features."
             )
+
+    def _solver(self) -> str:
+        return "auto"
+
+    def _decay(self) -> float:
+        return 1.0
 
     def _start(self, n_features: int, y: Any) -> None:
         """Check the parameters; the statistics wait for rows to place landmarks with."""

@@ -15,6 +15,7 @@ from sklearn.utils import estimator_html_repr
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
+    from kampong.estimators.subspace import DiscriminantSubspace
     from kampong.predictor import Predictor
 
 COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
@@ -30,28 +31,22 @@ STYLE = (
 )
 
 
-class Shown:
-    """Gives an estimator a page for notebooks, below scikit-learn's own."""
+def repr_html(self: DiscriminantSubspace) -> str:
+    """Return scikit-learn's diagram, and for a fitted model what it found."""
+    if not self.__sklearn_is_fitted__():
+        return str(estimator_html_repr(self))
+    # scikit-learn reads every fitted attribute for its diagram, which would solve
+    page = estimator_html_repr(clone(self) if self._known() is None else self)
+    return f'{page}<div class="kampong-model" style="{STYLE}">{_table(self)}{_map(self)}</div>'
 
-    def _html_repr(self) -> str:
-        """Return scikit-learn's diagram, and for a fitted model what it found."""
-        model: Any = self
-        if not model.__sklearn_is_fitted__():
-            return str(estimator_html_repr(self))
-        # scikit-learn reads every fitted attribute for its diagram, which would solve
-        page = estimator_html_repr(clone(model) if model._known() is None else self)
-        return f'{page}<div class="kampong-model" style="{STYLE}">{_table(model)}{_map(model)}</div>'
 
-    def _repr_html_inner(self) -> str:
-        return self._html_repr()
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return what Jupyter asks for; scikit-learn 1.6 would leave our page out."""
-        found = {"text/plain": repr(self)}
-        tools: Any = sklearn  # it does not tell mypy what it exports
-        if tools.get_config()["display"] == "diagram":
-            found["text/html"] = self._html_repr()
-        return found
+def repr_mimebundle(self: DiscriminantSubspace, **_: Any) -> dict[str, str]:
+    """Return what Jupyter asks for; scikit-learn 1.6 would leave our page out."""
+    found = {"text/plain": repr(self)}
+    tools: Any = sklearn  # it does not tell mypy what it exports
+    if tools.get_config()["display"] == "diagram":
+        found["text/html"] = repr_html(self)
+    return found
 
 
 def _table(model: Any) -> str:

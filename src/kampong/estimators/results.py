@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class Reading:
     """Gives an estimator what is read from its statistics and its predictor."""
 
-    solver: Any
     priors: Any
     n_features_in_: int
     _statistics: ClassMeans
@@ -36,6 +35,10 @@ class Reading:
 
     def _rows(self, X: Any) -> Rows:
         """Return rows that have passed the checks."""
+        raise NotImplementedError
+
+    def _solver(self) -> str:
+        """Return the solver that is asked for."""
         raise NotImplementedError
 
     def _priors(self) -> Float | None:
@@ -66,7 +69,7 @@ class Reading:
     @property
     def solver_reason_(self) -> str:
         """Why the directions were found by that solver."""
-        return reason_of(self._read(), self.solver, self.n_features_in_)
+        return reason_of(self._read(), self._solver(), self.n_features_in_)
 
     @property
     def n_steps_(self) -> int:

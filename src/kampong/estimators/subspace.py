@@ -8,13 +8,12 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import WholeParameters, whole
 from kampong._core.callbacks import CallbackSupport, with_callbacks
-from kampong._core.locks import both_locked, lock_of, one_at_a_time
+from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
 from kampong._core.memory import refuse_large_scatter
 from kampong.build import BEST, WEIGHED, Recipe, RowsInHand, make_predictor
 from kampong.criteria import CriterionWarning
@@ -31,7 +30,7 @@ from kampong.data.validation import (
     validate_batch,
     validate_rows,
 )
-from kampong.estimators.notebook import Shown
+from kampong.estimators import notebook
 from kampong.estimators.parameters import (
     check_directions,
     check_priors,
@@ -40,11 +39,11 @@ from kampong.estimators.parameters import (
     draw_seed,
     read_with,
 )
-from kampong.estimators.prototypes import Prototyping
+from kampong.estimators.prototypes import prototypes
 from kampong.estimators.results import Reading
 from kampong.estimators.rounds import learn_in_rounds
 from kampong.estimators.unlearning import Unlearning
-from kampong.export.estimator import Exporting
+from kampong.export.estimator import to_sklearn
 from kampong.files import Savable
 from kampong.heads import HEADS
 from kampong.predictor import Predictor
@@ -66,18 +65,13 @@ if TYPE_CHECKING:
 
 
 class DiscriminantSubspace(
-    Shown,
     CallbackSupport,
-    Prototyping,
     Unlearning,
-    Exporting,
     Reading,
-    Savable,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassifierMixin,
-    WholeParameters,
-    BaseEstimator,
+    Savable,
 ):
     """Base of the subspace estimators; a subclass names its parameters, its criterion and the criterion's value.
 
@@ -117,6 +111,10 @@ class DiscriminantSubspace(
     def _spell(self, value: float) -> str:
         """Return how a user writes a value of the criterion's parameter."""
         return f"{self._kind().parameter}={value:g}"
+
+    def _solver(self) -> str:
+        """Return the solver that is asked for."""
+        return str(self.solver)
 
     # Learning.
 
@@ -234,7 +232,12 @@ class DiscriminantSubspace(
         result._forget_results()
         return result
 
-    # Reading; the rest is in `reading`. scikit-learn's set_output wraps what is defined here.
+    # Reading; more is in `results`. scikit-learn's set_output wraps what is defined here.
+
+    prototypes = prototypes
+    to_sklearn = to_sklearn
+    _repr_html_inner = notebook.repr_html
+    _repr_mimebundle_ = notebook.repr_mimebundle
 
     def transform(self, X: Any) -> Float:
         """Project rows: (X − mean_) @ components_.T, a sparse product for sparse rows.
@@ -438,7 +441,7 @@ class DiscriminantSubspace(
             criterion=self._kind(),
             value=self._value(self._statistics),
             n_components=self._wanted(),
-            solver=self.solver,
+            solver=self._solver(),
             head=self.head,
             head_ridge=None,
             spell=self._spell,
@@ -578,7 +581,7 @@ class DiscriminantSubspace(
         self._forget_results()
         self._check_parameters()
         wanted, width = self._wanted(), self._statistics.n_features
-        contents.require(self.solver in ("auto", *SOLVERS), f"solver is {self.solver!r:.100}")
+        contents.require(self._solver() in ("auto", *SOLVERS), f"solver is {self._solver()!r:.100}")
         contents.require(wanted is None or wanted <= width, f"n_components is {wanted} for {width} columns")
         if "predictor" in contents:
             predictor = self._predictor_from(contents.part("predictor"))

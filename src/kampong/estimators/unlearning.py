@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
-from kampong._core.locks import one_at_a_time
+from kampong._core.locks import one_at_a_time, whole
 from kampong.data.validation import check_weights, validate_batch
 from kampong.files.contents import digest_of
 from kampong.statistics.receipt import Receipt
@@ -40,8 +39,6 @@ ALL_ROWS = (
 class Unlearning:
     """Gives an estimator on class statistics `unlearn`, `unlearn_class` and `state_digest`."""
 
-    decay: Any
-    half_life: Any
     _statistics: ClassMeans
 
     @whole
@@ -128,7 +125,8 @@ class Unlearning:
                 "statistics. Fit again without the rows, or learn with partial_fit."
             )
         if self._statistics.fades:
-            aged = f"half_life={self.half_life!r}" if self.half_life is not None else f"decay={self.decay!r}"
+            decay, half_life = getattr(self, "decay", 1.0), getattr(self, "half_life", None)  # kernels have neither
+            aged = f"half_life={half_life!r}" if half_life is not None else f"decay={decay!r}"
             aged = "the decay or half_life that they were learnt with" if aged == "decay=1.0" else aged
             raise ValueError(
                 f"{name}: with {aged} rows lose weight as others come, and how much of these is left is not known. "

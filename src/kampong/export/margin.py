@@ -57,45 +57,41 @@ def margin_scores(model: Any) -> MarginScores:
     return MarginScores(model._kernel, model.support_vectors_, coefficients, weights, offsets)
 
 
-class ExportingMargin:
-    """Gives a margin classifier `to_sklearn`."""
+def to_sklearn(self: Any, *, sparse: bool | None = None) -> Pipeline:
+    """Return a fitted scikit-learn pipeline with the same answers, for places where kampong is not installed.
 
-    def to_sklearn(self, *, sparse: bool | None = None) -> Pipeline:
-        """Return a fitted scikit-learn pipeline with the same answers, for places where kampong is not installed.
+    It is a `Nystroem` that holds the support vectors, and a `LinearSVC`; scores agree to rounding.
 
-        It is a `Nystroem` that holds the support vectors, and a `LinearSVC`; scores agree to rounding.
+    Parameters
+    ----------
+    sparse : bool, optional
+        By default the pipeline takes dense and sparse rows. If the model was fitted on dense rows and its kernel
+        computes distances, sparse rows are made dense to keep their digits. True keeps sparse rows sparse, False
+        takes dense rows only.
 
-        Parameters
-        ----------
-        sparse : bool, optional
-            By default the pipeline takes dense and sparse rows. If the model was fitted on dense rows and its kernel
-            computes distances, sparse rows are made dense to keep their digits. True keeps sparse rows sparse, False
-            takes dense rows only.
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        Fitted; it can be pickled. It cannot learn on: keep the model for that.
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.svm import LinearSVC
 
-        Returns
-        -------
-        sklearn.pipeline.Pipeline
-            Fitted; it can be pickled. It cannot learn on: keep the model for that.
-        """
-        from sklearn.pipeline import Pipeline
-        from sklearn.svm import LinearSVC
+    from kampong.export.kernel_steps import value_steps
+    from kampong.export.linear_steps import product
 
-        from kampong.export.kernel_steps import value_steps
-        from kampong.export.linear_steps import product
-
-        model: Any = self  # an estimator
-        found = margin_scores(model)
-        try:
-            if found.directions is not None:  # one row per direction instead of all support vectors
-                steps = [("directions", product(found.directions))]
-            else:
-                steps = value_steps("support", found.kernel, found.support_vectors, found.coefficients, sparse)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}.to_sklearn: {error}") from None
-        head: Any = LinearSVC()
-        head.coef_, head.intercept_, head.classes_ = found.weights, found.offsets, model.classes_
-        head.n_features_in_, head.n_iter_ = found.weights.shape[1], 0
-        first: Any = steps[0][1]
-        if hasattr(self, "feature_names_in_"):
-            first.feature_names_in_ = model.feature_names_in_.copy()
-        return copy.deepcopy(Pipeline([*steps, ("head", head)]))
+    found = margin_scores(self)
+    try:
+        if found.directions is not None:  # one row per direction instead of all support vectors
+            steps = [("directions", product(found.directions))]
+        else:
+            steps = value_steps("support", found.kernel, found.support_vectors, found.coefficients, sparse)
+    except TypeError as error:
+        raise TypeError(f"{type(self).__name__}.to_sklearn: {error}") from None
+    head: Any = LinearSVC()
+    head.coef_, head.intercept_, head.classes_ = found.weights, found.offsets, self.classes_
+    head.n_features_in_, head.n_iter_ = found.weights.shape[1], 0
+    first: Any = steps[0][1]
+    if hasattr(self, "feature_names_in_"):
+        first.feature_names_in_ = self.feature_names_in_.copy()
+    return copy.deepcopy(Pipeline([*steps, ("head", head)]))

@@ -7,12 +7,13 @@ import math
 import numbers
 import types
 import typing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import sklearn
+from sklearn.base import BaseEstimator
 
-from kampong._core.locks import lock_of
+from kampong._core.locks import lock_of, whole
 from kampong._core.version import __version__
 from kampong.files.container import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
 from kampong.files.contents import LARGEST_WIDTH, Contents, flatten, to_lines
@@ -51,8 +52,26 @@ def savable(kind: Kind) -> Kind:
     return kind
 
 
-class Savable:
-    """Gives an estimator `save`; the estimator writes its state in `_to_state` and reads it in `_from_state`."""
+class Savable(BaseEstimator):
+    """Base of all estimators: parameters are set all or none, and `save` writes the state of `_to_state` to a file."""
+
+    @whole
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; where one of them is unknown, none is set.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values.
+
+        Returns
+        -------
+        object
+            This estimator.
+        """
+        parent: Any = super()
+        parent.set_params(**params)
+        return self
 
     def save(self, path: str | os.PathLike[str], *, key: Key = None) -> None:
         """Save this model, fitted or not, to a file that `kampong.load` gives back bit for bit.

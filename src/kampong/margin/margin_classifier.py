@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import WholeParameters
 from kampong._core.callbacks import CallbackSupport
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import codes_among, labels_from, labels_state
@@ -29,7 +28,7 @@ from kampong.data.validation import (
     validate_rows,
     validated,
 )
-from kampong.export.margin import ExportingMargin
+from kampong.export.margin import to_sklearn
 from kampong.files import Savable
 from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
 from kampong.margin.kernel_rows import KernelRows
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from kampong.margin.remote import Holder
 
 
-class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixin, WholeParameters, BaseEstimator):
+class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
     """Base of the margin classifiers. Two classes are one problem; more are one problem per class, against the rest.
 
     The problems share all kernel values.
@@ -62,6 +61,8 @@ class MarginClassifier(CallbackSupport, ExportingMargin, Savable, ClassifierMixi
     n_features_in_: int
     _codes: Integer
     _weights: list[Float]
+
+    to_sklearn = to_sklearn
 
     @one_at_a_time
     def decision_function(self, X: Any) -> Float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
+from kampong._core.locks import whole
 from kampong.data.validation import check_choice
 from kampong.kernels.functions import gamma_from, moments
 from kampong.margin.core_set import Solution, solve
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 class OverClassifier(MarginClassifier):
     """What MinOver and MaxMinOver share."""
 
-    nu: Any = None
-    nu_of: Any = "patterns"
     bias: Any
     walk: Any
     warm_start: Any
@@ -175,7 +173,8 @@ class OverClassifier(MarginClassifier):
         name = type(self).__name__
         check_choice(name, "bias", self.bias, ("augmented", "exact"))
         check_choice(name, "walk", self.walk, ("paper", "fast"))
-        check_choice(name, "nu_of", self.nu_of, ("patterns", "largest"))
+        nu, nu_of = self._soft()
+        check_choice(name, "nu_of", nu_of, ("patterns", "largest"))
         problems = self._signs(codes)
         # a stream may begin with only one side of a problem; then there is no second hull
         splits = [self.bias == "exact" and len(np.unique(signs)) == 2 for signs in problems]
@@ -184,7 +183,7 @@ class OverClassifier(MarginClassifier):
             for signs, split in zip(problems, splits, strict=True)
         ]
         patterns = self._patterns(rows, hulls)
-        if self.nu is not None:
+        if nu is not None:
             hulls = [replace(hull, cap=hull.group_sum / count) for hull, count in zip(hulls, patterns, strict=True)]
             shares = [(2 if hull.split else 1) * count for hull, count in zip(hulls, patterns, strict=True)]
             self.nu_ = np.array(shares) / len(codes)
@@ -266,17 +265,22 @@ class OverClassifier(MarginClassifier):
         self._weights = weights
         return outcomes
 
+    def _soft(self) -> tuple[Any, str]:
+        """Return `nu` and `nu_of`; None for a hard margin."""
+        return None, "patterns"
+
     def _patterns(self, rows: KernelRows, hulls: list[Hull]) -> list[int]:
         """Return K of each problem: the patterns of a step (of each class, where each has a hull of its own)."""
-        if self.nu is None:
+        given, nu_of = self._soft()
+        if given is None:
             return [1] * len(hulls)
         name, whole = type(self).__name__, self.walk == "paper"
-        if isinstance(self.nu, str) and self.nu == "auto":
+        if isinstance(given, str) and given == "auto":
             options = Options(0.5, max_steps=int(self.max_iter), block_bytes=self._budget)
             rng = check_random_state(self.random_state)
             limits = [most_patterns(hull.signs, hull.split, whole) for hull in hulls]
             return [smallest_patterns(rows, hull, most, options, rng) for hull, most in zip(hulls, limits, strict=True)]
-        values, of_largest = check_nu(name, self.nu, len(hulls)), self.nu_of == "largest"
+        values, of_largest = check_nu(name, given, len(hulls)), nu_of == "largest"
         return [
             count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest)
             for nu, hull in zip(values, hulls, strict=True)
@@ -284,7 +288,7 @@ class OverClassifier(MarginClassifier):
 
     def _advice(self, status: str) -> str:
         """Return the message of a way to end; with a soft margin, the advice is to raise nu."""
-        if status != "inseparable" or self.nu is None:
+        if status != "inseparable" or self._soft()[0] is None:
             return super()._advice(status)
         return (
             "the mean margin of the nearest patterns is nowhere positive, so there is no soft margin at "

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
@@ -39,7 +39,7 @@ METHODS = ("predict", "predict_proba", "predict_log_proba")
 
 
 @savable
-class OnlineClassifier(Savable, ClassifierMixin, BaseEstimator):
+class OnlineClassifier(ClassifierMixin, Savable):
     """Classify a stream by a contest of learners that never sleep.
 
     Each row is predicted by every member of the contest and then learnt by every member. The members are linear

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import WholeParameters
 from kampong._core.compute import fix_signs, project
 from kampong._core.locks import one_at_a_time
 from kampong.data.validation import (
@@ -47,7 +46,7 @@ LARGEST = 1e4
 """The largest weight of a row: it takes as many steps."""
 
 
-class Recursion(WholeParameters, Savable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Savable):
     """Base of the recursions: what does not depend on the labels."""
 
     n_components: Any

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import xlogy
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import WholeParameters, whole
 from kampong._core.compute import compiled
-from kampong._core.locks import both_locked, one_at_a_time
+from kampong._core.locks import both_locked, one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.sparse_gate import admit
 from kampong.data.validation import check_weights, validate_batch
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @savable
-class InformationGain(WholeParameters, Savable, SelectorMixin, BaseEstimator):
+class InformationGain(SelectorMixin, Savable):
     """Keep the columns whose presence tells most about the class.
 
     A term is present in a row where its value is not zero. Its score is the mutual information of presence and class,

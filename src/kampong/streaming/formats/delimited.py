@@ -18,7 +18,7 @@ from kampong.streaming.arrow import pa
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import NUMBER, infer
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.format import LineFormat
+from kampong.streaming.formats.format import FIRST, LineFormat
 from kampong.streaming.sources.blocks import Block, Place
 from kampong.streaming.sources.quoted_lines import joined_lines
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
-FIRST, LOOKED_AT = 1000, 20
+LOOKED_AT = 20
 UNREADABLE = dict.fromkeys((0, 13))
 
 csv.field_size_limit(2**30)  # how long a record may be is said elsewhere

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 FIRST = 1000
-"""The lines from which columns are found."""
+"""The lines or records from which columns are found."""
 
 
 class AnyPlace(Protocol):

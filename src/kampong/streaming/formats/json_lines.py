@@ -13,7 +13,7 @@ from kampong.streaming.arrow import pa
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.format import LineFormat, first_line
+from kampong.streaming.formats.format import FIRST, LineFormat, first_line
 from kampong.streaming.sources.blocks import BLANK
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.sources.blocks import Block
     from kampong.streaming.sources.source import Source
-
-FIRST = 1000
 
 
 class JsonLines(LineFormat):

@@ -14,7 +14,7 @@ from kampong.streaming.arrow import pa
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import ResumeError, SourceError
-from kampong.streaming.formats.format import Format
+from kampong.streaming.formats.format import FIRST, Format
 from kampong.streaming.formats.sandboxed_reader import batches_apart
 from kampong.streaming.sources.blocks import GO_ON
 from kampong.streaming.sources.learnt import DIGITS, WITNESS, Fingerprint, chain, fingerprint
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 SMALLEST, LARGEST, GROWTH = 128, 8192, 4
-FIRST = 1000
 
 READING_FAILS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files, depending on where the damage is."""

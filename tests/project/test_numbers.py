@@ -1,0 +1,53 @@
+"""Numbers set by hand: those outside settings.py are counted, room by room, and may only become fewer."""
+
+import importlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CEILINGS = {
+    "_core": 1,
+    "adapters": 4,
+    "cli": 1,
+    "criteria.py": 3,
+    "estimators": 6,
+    "heads": 33,
+    "kernels": 1,
+    "margin": 5,
+    "merging.py": 1,
+    "online": 1,
+    "recursions": 9,
+    "report": 4,
+    "selection": 6,
+    "solvers": 6,
+    "statistics": 25,
+    "streaming": 35,
+}
+"""How many numbers a room may hold that are neither a layout nor a limit. Lower a ceiling when one has gone."""
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.counts")
+
+
+def test_no_room_gains_a_number(counts):
+    found = counts.tuned(counts.parsed())
+    held = Counter(path.parts[0] for path, _ in found)
+    for room, count in held.items():
+        names = ", ".join(f"{path}: {name}" for path, name in found if path.parts[0] == room)
+        assert count <= CEILINGS.get(room, 0), (
+            f"{room} holds {count} tuned numbers, before at most {CEILINGS.get(room, 0)}: {names}. Use a rule without "
+            "a number, put it into settings.py with the benchmark that set it, or name it in benchmarks/counts.py if "
+            "it is a layout or a limit."
+        )
+
+
+def test_a_number_is_found_and_a_limit_is_not(counts):
+    tree = counts.ast.parse("A, B = 1, 2.5\nC: int = 2**4\nD = 'word'\nlower = 3\nLARGEST = 1e150\n")
+    trees = {Path("data/validation.py"): tree, Path("selection/settings.py"): tree}
+    assert [name for _, name in counts.tuned(trees)] == ["A", "B", "C"]
+    assert [name for _, name in counts.numbers(trees)] == ["A", "B", "C", "LARGEST"]
