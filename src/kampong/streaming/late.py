@@ -54,7 +54,7 @@ class Waiting:
     """
 
     def __init__(self, delay: int) -> None:
-        self.delay, self._count = delay, 0
+        self.delay, self._count, self._bytes = delay, 0, 0
         self._parts: deque[tuple[Any, np.ndarray]] = deque()
 
     def __len__(self) -> int:
@@ -85,7 +85,8 @@ class Waiting:
         """
         self._parts.append((X.copy(), y.copy()))
         self._count += len(y)
-        if _bytes(X) / len(y) * self.delay > MOST:
+        self._bytes += _bytes(X)
+        if self._bytes > MOST or (isinstance(X, np.ndarray) and 8 * X.shape[1] * self.delay > MOST):
             raise StreamError(
                 f"--label-delay {self.delay:,}: rows like these, of {X.shape[1]:,} columns, would take more than "
                 f"{MOST // 2**20} MB while they wait for their labels. Use a shorter delay or fewer columns."
@@ -96,6 +97,7 @@ class Waiting:
         found, left = [], n
         while left:
             X, y = self._parts.popleft()
+            self._bytes -= _bytes(X[:left])
             found.append((X[:left], y[:left]))
             if left < len(y):
                 self._parts.appendleft((X[left:], y[left:]))
@@ -105,7 +107,9 @@ class Waiting:
 
     def widen(self, n_features: int) -> None:
         """Make room for more columns, which are zero in all rows that wait."""
-        self._parts = deque((_widened(X, n_features), y) for X, y in self._parts)
+        if self._parts and self._parts[0][0].shape[1] < n_features:
+            self._parts = deque((_widened(X, n_features), y) for X, y in self._parts)
+            self._bytes = sum(_bytes(X) for X, _ in self._parts)
 
     def to_state(self) -> dict[str, Any]:
         """Return the rows as bytes."""
@@ -134,6 +138,7 @@ class Waiting:
             part.require(cuts, "indptr does not cut data into rows")
             X = sparse.csr_array((data.copy(), indices.copy(), indptr.copy()), shape=(n, n_features))
         found._parts.append((X, y))
+        found._bytes = _bytes(X)
         part.finish()
         contents.finish()
         return found
@@ -205,7 +210,7 @@ def _size(copy: Any) -> int:
 
 
 def _bytes(X: Any) -> int:
-    return int(X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return int(X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes)
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -10,7 +10,7 @@ stands for, so that all parts of a stream count alike.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from kampong.streaming.schedule import FULL, power_of_two
 
 if TYPE_CHECKING:
     from kampong._core.compute import Rows
+    from kampong.contract import Frozen
     from kampong.files import Contents
 
 DELAYS = (1, 10, 100, 1_000, 10_000)
@@ -44,13 +45,6 @@ SURE = 0.01
 COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_squares", "large")
 
 
-class Answering(Protocol):
-    """What answers rows and does not change with later ones."""
-
-    def answers(self, X: Rows) -> tuple[Any, np.ndarray]:
-        """Return coordinates, None if it has none, and the classes of rows."""
-
-
 class Late(NamedTuple):
     """The accuracy when labels come so many rows late: rows asked about, accuracy, its standard error."""
 
@@ -74,7 +68,7 @@ class Delay:
         self.scored = self.right = 0
         self.weight = self.weight_right = self.weight_squares = 0
         self.large = 0  # bytes of the copy that there was no room for; 0 if there was
-        self.copy: Any = None
+        self.copy: Frozen | None = None
 
     @property
     def pause(self) -> int:
@@ -135,7 +129,7 @@ class Delays:
             if one.copy is not None:
                 some = one.places(first, len(y))
                 if some.start < some.stop:
-                    one.score(np.asarray(one.copy.answers(X[some])[1] == y[some], dtype=bool))
+                    one.score(right_of(one.copy, X[some], y[some]))
                 if first + len(y) >= one.since + 2 * one.delay:
                     one.copy = None
 
@@ -143,14 +137,14 @@ class Delays:
         """Return the delays whose next copy is due after so many rows."""
         return [one for one in self.each if rows >= one.due and one.copy is None]
 
-    def take(self, one: Delay, copy: Any, size: int, rows: int) -> None:
+    def take(self, one: Delay, copy: Frozen | None, size: int, rows: int) -> None:
         """Give a delay its next copy.
 
         Parameters
         ----------
         one : Delay
             One of those that are due.
-        copy : Answering or None
+        copy : Frozen or None
             The copy, None if nothing predicts yet.
         size : int
             Its bytes.
@@ -206,6 +200,16 @@ class Delays:
                 copied.append(one.delay)
         found.expected = tuple(copied)
         return found
+
+
+def right_of(copy: Frozen, X: Rows, y: np.ndarray) -> np.ndarray:
+    """Return which rows a copy has right; a row that is too large for a model so old is wrong."""
+    try:
+        return np.asarray(copy.answers(X)[1] == y, dtype=bool)
+    except ValueError:
+        if len(y) == 1:
+            return np.zeros(1, dtype=bool)
+        return np.concatenate([right_of(copy, X[i : i + 1], y[i : i + 1]) for i in range(len(y))])
 
 
 def pause_after(rows: int, delay: int) -> int:

@@ -354,7 +354,8 @@ class History:
         dict of str to JSON
             `accuracy`, `balanced_accuracy` and `macro_f1` of all predicted rows; `unscored`, how many rows could not be
             predicted; `baselines` to compare with; `label_delay`; `late` with the accuracy at each delay of the labels;
-            `saved_model` with the delay and the accuracy to expect of the saved model; `recent` with the measures of
+            `saved_model` with the delay and the accuracy to expect of the saved model; `too_large`, the delays that are
+            not measured because a copy of the model takes too many bytes; `recent` with the measures of
             the recent rows and their number `rows`; `rows_per_second`, `alarms` of drift, and what is `chosen` since
             which row.
         """
@@ -381,6 +382,7 @@ class History:
             "label_delay": self.baselines.delay,
             "late": [late(one) for one in self.delays.found()],
             "saved_model": None if longest is None else late(longest),
+            "too_large": [{"delay": one.delay, "bytes": one.large} for one in self.delays.too_large()],
             "recent": {"rows": len(self.outcomes.recent()), **plain(self.measures(recent=True))},
             "rows_per_second": self.rows / self.seconds if self.seconds else None,
             "alarms": self.drift.n_alarms,
@@ -465,12 +467,12 @@ class History:
         history._points, history._point_facts = state.points.copy(), state.point_facts.copy()
         history._offsets = state.offsets.copy()
         history.outcomes = outcomes
-        history.baselines = Baselines.from_state(parts["baselines"], outcomes.rows, history.scored)
-        history.delays = Delays.from_state(parts["delays"], history.rows)
         history.drift = DriftDetector.from_state(parts["drift"], history.scored, history.rows)
         history.choices = Choices.from_state(parts["choices"], history.rows)
         history.dead_kinds = DeadKinds.from_state(parts["dead_kinds"])
         history._check(contents)
+        history.baselines = Baselines.from_state(parts["baselines"], outcomes.rows, history.scored)
+        history.delays = Delays.from_state(parts["delays"], history.rows)
         return history
 
     # How.
