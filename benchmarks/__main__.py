@@ -18,7 +18,7 @@ from typing import Any
 
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__"))
 NAMES.remove("measure")
-WITH_SETS = ("contest", "defaults", "delays", "same_results", "stages", "streams", "tables")
+WITH_SETS = ("contest", "defaults", "delays", "stages", "streams", "tables")
 LIBRARIES = ("kampong", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -73,7 +73,7 @@ def command(words: list[str] | None = None) -> None:
     given = parser.parse_args(words)
     chosen = given.names or NAMES
     sets = tuple(chosen[1:])
-    if chosen[0] in WITH_SETS and (given.patient or (sets and not set(sets) <= set(NAMES))):
+    if chosen[0] in (*WITH_SETS, "same_results") and (given.patient or (sets and not set(sets) <= set(NAMES))):
         run(chosen[0], given.out, sets=(*sets, "--patient") if given.patient else sets)
         return
     unknown = sorted(set(chosen) - set(NAMES))

@@ -1,7 +1,7 @@
 """Predictor: everything a fitted subspace answers with, frozen.
 
 A stream predicts with one that may be older than its statistics, a file holds it beside them, so that a loaded model
-answers at once and a resumed stream predicts the same bits. `making` makes it from statistics.
+answers at once and a resumed stream predicts the same bits. `build` builds it from statistics.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kampong._core.compute import project
 from kampong.criteria import CRITERIA, Criterion
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import refuse_overflow
+from kampong.files.fields import array, plain, read, written
 from kampong.heads import Head, LinearHead, Mixture
 from kampong.heads.calibration import calibrated
 from kampong.selection.choose import Choice
@@ -26,6 +27,19 @@ from kampong.statistics.scatter import WIDEST
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
     from kampong.files.contents import Contents
+
+FIELDS = (
+    array("components", "directions", "features"),
+    array("hidden", "further", "features"),
+    array("mean", "features"),
+    array("eigenvalues", "directions"),
+    array("centres", "classes", "directions"),
+    plain("n_rows", int),
+    plain("n_steps", int),
+    plain("total", float),
+    plain("remark", str),
+)
+"""What a file holds of a predictor, beside its classes, head, criterion and choice."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +186,8 @@ class Predictor:
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""
-        arrays = ("mean", "components", "hidden", "eigenvalues", "centres")
-        plain = (*arrays, "n_rows", "solver", "n_steps", "total", "remark")
-        state = {name: getattr(self, name) for name in plain}
-        state |= {"classes": labels_state(self.classes), "head": self.head.to_state()}
+        state = {**written(FIELDS, self), "classes": labels_state(self.classes), "head": self.head.to_state()}
+        state["solver"] = self.solver
         state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
         if self.shift is not None:
             state["shift"] = self.shift
@@ -204,9 +216,8 @@ class Predictor:
     @classmethod
     def _read(cls, contents: Contents, n_features: int) -> dict[str, Any]:
         classes = labels_from(contents.part("classes"))
-        components = contents.array("components", np.float64, (None, n_features))
-        hidden = contents.array("hidden", np.float64, (None, n_features))
-        K, p = len(classes), len(components)
+        values = read(FIELDS, contents, {"classes": len(classes), "features": n_features})
+        K, p = len(classes), len(values["components"])
         if K < 2 or p < 1 or not np.array_equal(np.unique(classes), classes):
             contents.refuse(f"{p} directions and {K} classes are too few, or the classes are not in order")
         criterion = contents.part("criterion")
@@ -222,20 +233,12 @@ class Predictor:
             if np.isposinf(shift).any() or not np.isfinite(shift).any():
                 contents.refuse("shift holds infinity, or no class that can be predicted")
         return {
+            **values,
             "classes": classes,
-            "mean": contents.array("mean", np.float64, (n_features,)),
-            "components": components,
-            "eigenvalues": contents.array("eigenvalues", np.float64, (p,)),
-            "centres": contents.array("centres", np.float64, (K, p)),
-            "hidden": hidden,
-            "head": Head.from_state(contents.part("head"), K, p + len(hidden)),
+            "head": Head.from_state(contents.part("head"), K, p + len(values["hidden"])),
             "criterion": kind.of(value),
             "choice": choice,
-            "n_rows": contents.whole("n_rows"),
             "solver": contents.word("solver", tuple(SOLVERS)),
-            "n_steps": contents.whole("n_steps"),
-            "total": contents.number("total"),
-            "remark": contents.text("remark"),
             "shift": shift,
         }
 

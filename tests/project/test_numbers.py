@@ -8,22 +8,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CEILINGS = {
-    "_core": 1,
     "adapters": 4,
     "cli": 1,
     "criteria.py": 3,
     "estimators": 6,
     "heads": 33,
     "kernels": 1,
-    "margin": 5,
+    "margin": 4,
     "merging.py": 1,
-    "online": 1,
-    "recursions": 9,
+    "recursions": 8,
     "report": 4,
     "selection": 6,
     "solvers": 6,
     "statistics": 25,
-    "streaming": 35,
+    "streaming": 33,
 }
 """How many numbers a room may hold that are neither a layout nor a limit. Lower a ceiling when one has gone."""
 

@@ -1,4 +1,4 @@
-"""The rows of a fit, learnt in rounds where callbacks want to hear of them; without callbacks in one."""
+"""The rows of a fit with callbacks, learnt in rounds that the callbacks hear of."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def learn_in_rounds(
         To be called when the estimator has its results.
     """
     n = X.shape[0]
-    watched = bool(getattr(model, "_skl_callbacks", None)) and not model._statistics.rows_at_hand
-    count = max(1, min(ROUNDS, n // FEWEST)) if watched else 1
+    count = 1 if model._statistics.rows_at_hand else max(1, min(ROUNDS, n // FEWEST))
     watcher = FitWatcher(model, X, y, _hand_over, name="rows", n_rounds=count)
     edges = [n * place // count for place in range(count + 1)]
     open_round, part = False, RowsInHand(X, y, sample_weight)

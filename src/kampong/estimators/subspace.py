@@ -534,6 +534,9 @@ class DiscriminantSubspace(
         if sample_weight is not None or self._decay() != 1.0:
             own = check_weights(sample_weight, X.shape[0])
             aged, _ = _age(own, self._decay())
+        if not getattr(self, "_skl_callbacks", None):
+            self._learn(X, y, own)
+            return RowsInHand(X, y, aged), lambda: None
         return learn_in_rounds(self, X, y, own, aged, self._learn)
 
     def _decay(self) -> float:

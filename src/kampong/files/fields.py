@@ -30,7 +30,7 @@ class Field:
     attribute : str
         Where the value is kept.
     kind : object
-        The dtype of an array, or several; int, float or bool for a plain value.
+        The dtype of an array, or several; int, float, bool or str for a plain value.
     axes : tuple of str or None
         The size of each axis: a name, a number, or a sum of both such as "1+classes". None for a plain value.
     low, high : number, callable or None
@@ -74,7 +74,7 @@ def array(
 
 
 def plain(attribute: str, kind: type, low: Bound = None, high: Bound = None) -> Field:
-    """Declare a whole number (int), a finite number (float) or a boolean (bool)."""
+    """Declare a whole number (int), a finite number (float), a boolean (bool) or a text (str)."""
     return Field(attribute, kind, None, low, high)
 
 
@@ -101,7 +101,8 @@ def read(fields: Iterable[Field], contents: Contents, sizes: dict[str, int], pre
     A size that is not given is that of the first array that has it, and is added to `sizes`.
     """
     found: dict[str, Any] = {}
-    plain_values: dict[Any, Callable[..., Any]] = {int: contents.whole, float: contents.number, bool: contents.flag}
+    plain_values: dict[Any, Callable[..., Any]]
+    plain_values = {int: contents.whole, float: contents.number, bool: contents.flag, str: contents.text}
     for field in fields:
         name, low, high = prefix + field.name, _bound(field.low, sizes), _bound(field.high, sizes)
         if field.axes is None:

@@ -19,12 +19,23 @@ from kampong.data.sparse_gate import admit
 from kampong.data.validation import check_weights, validate_batch
 from kampong.files import Savable, savable
 from kampong.files.contents import digest_of
+from kampong.files.fields import array, read, written
 from kampong.statistics.receipt import Receipt
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
+
+
+FIELDS = (
+    array("_counts", "classes", low=0.0),
+    array("_presence", "classes", "features", low=0.0),
+    array("_numbers", "classes", dtype=np.int64, low=0, high=lambda sizes: sizes["rows"]),
+)
+"""What is kept of each class: its weight, the weight of its rows in which a feature is not zero, and its rows."""
+
+LEARNT = tuple(field.attribute for field in FIELDS)
 
 
 @savable
@@ -86,6 +97,7 @@ class InformationGain(SelectorMixin, Savable):
     _index: LabelIndex
     _counts: Float
     _presence: Float
+    _numbers: Integer
     _n_samples: int
     _gains: Float | None
 
@@ -164,12 +176,11 @@ class InformationGain(SelectorMixin, Savable):
             labels = np.array(other._index.labels, dtype=other._index.dtype)
             _, codes, new = check_labels(result._index, labels, len(labels))
             result._index.add(new, labels.dtype)
-            result._counts, result._presence = self._counts.copy(), self._presence.copy()
-            result._numbers = self._numbers.copy()
+            for name in LEARNT:
+                setattr(result, name, getattr(self, name).copy())
             result._enlarge()
-            result._counts[codes] += other._counts
-            result._numbers[codes] += other._numbers
-            result._presence[codes] += other._presence
+            for name in LEARNT:
+                getattr(result, name)[codes] += getattr(other, name)
             result._n_samples = self._n_samples + other._n_samples
         result._gains = None
         return result
@@ -359,8 +370,9 @@ class InformationGain(SelectorMixin, Savable):
         labels, codes, new = check_labels(index, np.asarray(y)[rows], len(rows))
         index.add(new, labels.dtype)
         if reset:
-            self._counts, self._presence = np.zeros(0), np.zeros((0, X.shape[1]))
-            self._numbers, self._n_samples = np.zeros(0, dtype=np.int64), 0
+            self._n_samples = 0
+            for field in FIELDS:
+                setattr(self, field.attribute, field.zeros({"classes": 0, "features": X.shape[1]}))
         self._index = index
         self._enlarge()
         if isinstance(X, np.ndarray):
@@ -378,30 +390,21 @@ class InformationGain(SelectorMixin, Savable):
         """Return what a checkpoint holds."""
         if not hasattr(self, "_index"):
             return None
-        return {
-            "labels": index_state(self._index),
-            "counts": self._counts.copy(),
-            "presence": self._presence.copy(),
-            "numbers": self._numbers.copy(),
-            "n_samples": self._n_samples,
-        }
+        return {"labels": index_state(self._index), "n_samples": self._n_samples, **written(FIELDS, self)}
 
     def _from_state(self, contents: Contents) -> None:
         self._index = index_from(contents.part("labels"))
-        n_classes = len(self._index)
-        self._counts = contents.array("counts", np.float64, (n_classes,), low=0.0)
-        self._presence = contents.array("presence", np.float64, (n_classes, self.n_features_in_), low=0.0)
         self._n_samples, self._gains = contents.whole("n_samples"), None
-        self._numbers = contents.array("numbers", np.int64, (n_classes,), low=0, high=self._n_samples)
+        sizes = {"classes": len(self._index), "features": self.n_features_in_, "rows": self._n_samples}
+        vars(self).update(read(FIELDS, contents, sizes))
         contents.require(int(self._numbers.sum()) == self._n_samples, "the rows of its classes do not add up")
 
     def _enlarge(self) -> None:
         """Add a line of zeros for each new class; nothing is copied where there is none."""
-        extra = len(self._index) - len(self._counts)
-        if extra:
-            self._counts = np.concatenate([self._counts, np.zeros(extra)])
-            self._numbers = np.concatenate([self._numbers, np.zeros(extra, dtype=np.int64)])
-            self._presence = np.concatenate([self._presence, np.zeros((extra, self._presence.shape[1]))])
+        if len(self._index) > len(self._counts):
+            sizes = {"classes": len(self._index), "features": self._presence.shape[1]}
+            for field in FIELDS:
+                setattr(self, field.attribute, field.grown(getattr(self, field.attribute), sizes))
 
     def _code_of(self, label: Any) -> int:
         """Return the number of a class that rows are taken out of."""
@@ -413,7 +416,8 @@ class InformationGain(SelectorMixin, Savable):
         """Drop classes of which nothing is left, and say what was taken out."""
         names = tuple(sorted(self._index.labels[code] for code in gone))
         kept = np.setdiff1d(np.arange(len(self._index)), gone)
-        self._counts, self._presence, self._numbers = self._counts[kept], self._presence[kept], self._numbers[kept]
+        for name in LEARNT:
+            setattr(self, name, getattr(self, name)[kept])
         self._index.remove(gone)
         self._n_samples, self._gains = int(self._numbers.sum()), None
         after = digest_of(self._to_state() or {})

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import compiled
+from kampong.statistics.scatter import DENSE_SHARE
 from kampong.streaming.arrow import pa
 from kampong.streaming.columns.records import LARGEST, Encoded, joined
 from kampong.streaming.columns.schema import WIDEST, Schema, as_labels, is_whole
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 PAIRS = re.compile(rb"\s*[+-]?[0-9.eE+-]+(\s+[0-9]+:\S+)+\s*(#.*)?\r?")
 POWERS = np.array([10.0**i for i in range(23)])
-DENSE_WIDTH, DENSE_SHARE = 4096, 0.1
+DENSE_WIDTH = 4096
 
 NO_LABEL, NO_PAIR, NO_INDEX, TOO_LOW, TOO_HIGH, NOT_ASCENDING, NO_VALUE = range(1, 8)
 REASONS = {

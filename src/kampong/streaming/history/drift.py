@@ -13,11 +13,13 @@ Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, 20
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from kampong._core.compute import compiled
+from kampong.files.fields import array, plain, read, written
 
 if TYPE_CHECKING:
     from kampong._core.compute import Integer
@@ -31,6 +33,14 @@ LEVELS = 48
 
 ALARMS = 64
 """The latest alarms that are kept."""
+
+FIELDS = (
+    array("_sizes", str(LEVELS), dtype=np.int64, low=0, high=BUCKETS),
+    array("_errors", str(LEVELS), str(BUCKETS + 1), dtype=np.int64, low=0),
+    array("_alarms", "alarms", "5", dtype=np.int64, low=0),
+    plain("n_alarms", int, high=lambda sizes: sizes["checks"]),
+)
+"""What a file holds of a detector."""
 
 
 class Alarm(NamedTuple):
@@ -98,26 +108,18 @@ class DriftDetector:
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""
-        return {
-            "sizes": self._sizes.copy(),
-            "errors": self._errors.copy(),
-            "alarms": self._alarms.copy(),
-            "n_alarms": self.n_alarms,
-        }
+        return written(FIELDS, self)
 
     @classmethod
     def from_state(cls, contents: Contents, scored: int, rows: int) -> Self:
         """Return what `to_state` wrote, if it can be of so many predictions in so many rows."""
         detector, require = cls(), contents.require
-        sizes = contents.array("sizes", np.int64, (LEVELS,), low=0, high=BUCKETS)
-        errors = contents.array("errors", np.int64, (LEVELS, BUCKETS + 1), low=0)
-        alarms = contents.array("alarms", np.int64, (None, 5), low=0)
-        detector.n_alarms = contents.whole("n_alarms", high=scored // CLOCK)
+        vars(detector).update(copy.deepcopy(read(FIELDS, contents, {"checks": scored // CLOCK})))
         contents.finish()
-        empty = np.arange(BUCKETS + 1) >= sizes[:, None]
+        errors, alarms = detector._errors, detector._alarms
+        empty = np.arange(BUCKETS + 1) >= detector._sizes[:, None]
         full = errors <= (1 << np.arange(LEVELS))[:, None]
         require(bool(full.all()) and not errors[empty].any(), "errors holds more than its buckets have room for")
-        detector._sizes, detector._errors, detector._alarms = sizes.copy(), errors.copy(), alarms.copy()
         held = len(alarms) == min(ALARMS, detector.n_alarms)
         require(held, f"alarms are {len(alarms)}, and n_alarms says {detector.n_alarms}")
         cut = detector.n_alarms > 0
