@@ -113,7 +113,7 @@ class Problem:
         self.status = self.status if self.hopeless else ""
         self.inner_tol = 1e-3 if self.options.criterion == "meb" else 0.5 * self.options.tol
         # any ridge keeps ‖v‖² positive; without one ‖v‖² may reach zero, up to rounding
-        relative = 0.0 if hull.ridge > 0 else 1e-12 if rows.dtype == np.float64 else 1e-8
+        relative = 0.0 if not hull.hard else 1e-12 if rows.dtype == np.float64 else 1e-8
         self.floor = relative and relative * float(np.abs(hull.squared_norms(rows.diagonal)).max())
         if alpha.any():
             self.core = np.flatnonzero(alpha)
@@ -265,10 +265,10 @@ class Problem:
                 diagonal,
                 hull.signs,
                 hull.offset,
-                hull.ridge,
+                hull.ridges,
                 groups,
                 2 if hull.split else 1,
-                hull.cap,
+                hull.caps,
                 alpha,
                 margins,
                 self.inner_tol,

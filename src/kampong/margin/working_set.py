@@ -176,27 +176,27 @@ def _improve(problem: Problem, rows: KernelRows, chosen: Integer) -> None:
     alpha, groups, n_groups = before.copy(), hull.groups, 2 if hull.split else 1
     apart = max(
         float(margins[(groups == g) & (alpha > 0)].max(initial=-np.inf))
-        - float(margins[(groups == g) & (alpha < hull.cap)].min(initial=np.inf))
+        - float(margins[(groups == g) & (alpha < hull.caps)].min(initial=np.inf))
         for g in range(n_groups)
     )
     # to solve a set far more exactly than the others stand is of no use: their steps undo it
-    tol = max(problem.inner_tol, 0.25 * apart / objective) if objective > 0 else problem.inner_tol
     wanted = min(4 * len(chosen), options.max_steps - problem.steps)
     taken, _, objective = pairwise(
         block,
         hull.diagonal(rows.diagonal[chosen]),
         hull.signs,
         hull.offset,
-        hull.ridge,
+        hull.ridges,
         groups,
         n_groups,
-        hull.cap,
+        hull.caps,
         alpha,
         margins,
-        tol,
+        0.0,
         problem.floor,
         wanted,
         objective - float(before @ margins),
+        0.25 * apart,
     )
     moved = np.flatnonzero(alpha != before)
     gradient = moved_gradient(problem, rows, problem.gradient, chosen[moved], (alpha - before)[moved])
@@ -221,7 +221,7 @@ def moved_gradient(problem: Problem, rows: KernelRows, gradient: Float, where: I
     run(_add_rows, [(rows.store, slots, weights, products, start, stop) for start, stop in strips])
     hull.deflate_product(products, None, where, weights)
     moved: Float = gradient + hull.signs * (products + hull.offset * float(weights.sum()))
-    moved[where] += hull.ridge * change
+    moved[where] += hull.ridges[where] * change
     return moved
 
 
