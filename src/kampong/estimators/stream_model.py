@@ -22,7 +22,6 @@ from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.remote_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
@@ -30,7 +29,7 @@ from kampong.statistics.reservoir import ClassReservoir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._core.compute import Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.predictor import Predictor
     from kampong.statistics.means import ClassMeans
@@ -80,10 +79,8 @@ class SubspaceModel(PartialFitModel):
         """Learn a batch."""
         self.estimator.partial_fit(X, y, classes=list(classes) or None)
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
-        """Return a frozen predictor; all rows count in any case."""
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
+        """Return a frozen predictor."""
         found: Predictor | None = self.estimator.freeze(keep=keep)
         return found
 
@@ -207,29 +204,42 @@ class FisherModel(SubspaceModel):
         What learns.
     """
 
-    def predict_then_learn(
-        self,
-        X: Rows,
-        y: np.ndarray,
-        predictor: Predictor | None = None,
-        labels: np.ndarray | None = None,
-        classes: Sequence[Any] = (),
-    ) -> np.ndarray | None:
-        """Learn a batch; with half_life="auto" predict each row first, and return the classes."""
-        statistics = self.statistics
-        if isinstance(statistics, DriftingScatter) and statistics.ladder is not None:
-            found: np.ndarray | None = self.estimator._predict_then_learn(X, y, predictor, labels)
-            return found
-        return super().predict_then_learn(X, y, predictor, labels, classes)
+    @property
+    def follows_drift(self) -> bool:
+        """Whether half_life="auto" is set, rows have come, and nothing was taken out or merged."""
+        return self.estimator._following() is not None
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
-        """Return a frozen predictor, that of the half-life in use unless all rows are asked for."""
-        if not all_rows:
-            return super().predictor(keep)
-        found: Predictor | None = self.estimator._freeze_all(keep, brief=provisional)
+    def predict_then_learn(
+        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+    ) -> tuple[np.ndarray, Float] | None:
+        """Learn a batch; with half_life="auto" predict each row first, and return classes and probabilities."""
+        if self.statistics is None or not self.follows_drift:
+            return super().predict_then_learn(X, y, predictor, classes)
+        found: tuple[np.ndarray, Float] | None = self.estimator._predict_then_learn(X, y, predictor)
         return found
+
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
+        """Return a frozen predictor of all rows; one that is provisional costs less where a contest answers."""
+        if not self.follows_drift:
+            return super().predictor(keep)
+        found: Predictor | None = self.estimator._freeze_brief(keep, brief=provisional)
+        return found
+
+    def contest_shares(self, X: Rows) -> Float:
+        """Return what the contest says of rows, without the model of all rows, which would have to be solved.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, columns)
+            The rows.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Probabilities, in the order of the classes.
+        """
+        shares: Float = np.exp(self.estimator._contest_logs(X, solve=False))
+        return shares
 
 
 class KernelModel(SubspaceModel):
