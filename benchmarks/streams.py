@@ -8,8 +8,8 @@ Rows are counted from the first that `kampong learn` can score (two classes know
 of their own are shuffled, once, by a fixed seed. `python -m benchmarks streams NAME …` takes some of the sets. Past
 10,000 rows SGD is given ten rows at a time, and the forest is left out unless `slow` is named.
 
-Two sets are made, to see drift past the 128 columns up to which half-lives are kept: electricity with all products of
-two and three columns, and usps with classes that are renamed half-way. They do not count in the sum at the end.
+Two sets are made, to see drift in many columns: electricity with all products of two and three columns, and usps with
+classes that are renamed half-way. They do not count in the sum at the end.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ Drift and half-lives
 ====================
 
 Two classes change places slowly, stand still, and then change places at once. With a half-life old rows count less,
-so the model can follow. Which half-life is right changes with the stream; ``half_life="auto"`` finds out while it
-runs.
+so the model can follow. Which half-life is right changes with the stream; ``half_life="auto"`` needs none: a contest of
+learners, weighed by their recent losses, predicts.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ X = towards + rng.standard_normal((ROWS, 2))
 
 # %%
 # Each batch is predicted before it is learnt. Three models are asked: one that keeps everything, one with a half-life
-# of 100 rows, and one that weighs several half-lives by how well they did of late.
+# of 100 rows, and one whose contest weighs learners by how well they did recently.
 
 models = {
     "keep all rows": FisherDiscriminant(ridge="rule"),
@@ -32,14 +32,15 @@ models = {
     'half_life="auto"': FisherDiscriminant(ridge="rule", half_life="auto"),
 }
 hits = {name: np.zeros(ROWS) for name in models}
-lives = []
+shares = []
 for start in range(0, ROWS, BATCH):
     rows = slice(start, start + BATCH)
     for name, model in models.items():
         if start:
             hits[name][rows] = model.predict(X[rows]) == y[rows]
         model.partial_fit(X[rows], y[rows])
-    lives.append(models['half_life="auto"'].half_life_)
+    weights = models['half_life="auto"'].member_weights_
+    shares.append([weights.get(name, 0.0) for name in ("discriminant 0", "softmax 0", "passive_aggressive 1")])
 for name, right in hits.items():
     print(f"{name:<18} {right[BATCH:].mean():.3f} right before learning")
 
@@ -53,11 +54,7 @@ for place, said in ((0, "classes turn"), (2000, "at rest"), (4000, "one jump")):
     above.annotate(said, (place + 60, 0.03), color="0.4")
 above.set(ylabel="accuracy, mean of the last 400 rows", ylim=(0, 1), title="a stream that drifts in three ways")
 above.legend(loc="lower right")
-shown = np.where(np.isinf(lives), 1e4, lives)
-below.step(np.arange(0, ROWS, BATCH), shown, where="post", color="tab:green")
-below.set(
-    yscale="log", xlabel="row", ylabel="half-life in use", title="what auto weighs most", yticks=[8, 32, 128, 1024, 1e4]
-)
-below.set_yticklabels(["8", "32", "128", "1,024", "all rows"])
-below.minorticks_off()
+below.plot(np.arange(0, ROWS, BATCH), shares, label=["all rows alike", "slow steps", "fast steps"])
+below.set(xlabel="row", ylabel="weight", title="how much three of the learners count")
+below.legend(loc="upper right")
 plt.show()

@@ -113,6 +113,10 @@ class StreamModel(Protocol):
     def known(self) -> Predictor | None:
         """The predictor that has been solved already, None if there is none: a live page must not solve."""
 
+    @property
+    def follows_drift(self) -> bool:
+        """Whether it predicts each row itself before it learns it: then the stream's predictor only takes part."""
+
     def read(self, name: str) -> Any:
         """Return a public member by its name, a parameter or a result, None if there is none: for reports and notes."""
 
@@ -120,28 +124,23 @@ class StreamModel(Protocol):
         """Learn a batch; `classes` are those that may come, told with the first batch."""
 
     def predict_then_learn(
-        self,
-        X: Rows,
-        y: np.ndarray,
-        predictor: Predictor | None = None,
-        labels: np.ndarray | None = None,
-        classes: Sequence[Any] = (),
-    ) -> np.ndarray | None:
-        """Learn a batch. A model that follows drift predicts each row before it learns it, and returns the classes.
+        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+    ) -> tuple[np.ndarray, Float] | None:
+        """Learn a batch. A model that follows drift predicts each row before it learns it.
 
-        `predictor` is the stream's own, and `labels` what it says of the rows.
+        It returns the classes and how probable they were. `predictor` is the stream's own, and takes part.
         """
 
-    def answer(self, X: Rows) -> tuple[Float | None, np.ndarray | None]:
-        """Return coordinates and classes, None for what it cannot give: for a stream without frozen predictor."""
+    def answer(self, X: Rows, predictor: Predictor | None = None) -> tuple[Float | None, np.ndarray | None]:
+        """Return coordinates and classes, None for what it cannot give: for a stream that needs more than a predictor.
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
+        `predictor` is the stream's own, where it has one: a model that follows drift lets it take part.
+        """
+
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
         """Return a frozen predictor, None before two classes: a stream answers with it until the next solve.
 
-        With `keep` nothing is chosen again. `all_rows` ignores the half-life in use. `provisional` says that the choice
-        serves only until the next one.
+        With `keep` nothing is chosen again. `provisional` says that the choice serves only until the next one.
         """
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
@@ -157,8 +156,8 @@ class StreamModel(Protocol):
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Solve, so that a saved model answers at once; what cannot be solved says so when it is read.
 
-        With `keep` its choices stay. `forget_nothing` ends a search for the best half-life: a stream that was sorted by
-        class says nothing about drift.
+        With `keep` its choices stay. `forget_nothing` ends what follows drift: a stream that was sorted by class says
+        nothing about drift.
         """
 
     def expect_width(self, n_features: int) -> None:
@@ -283,6 +282,11 @@ class PartialFitModel:
         """None: it has no predictor apart from its state."""
         return None
 
+    @property
+    def follows_drift(self) -> bool:
+        """False: it learns a batch at a time."""
+        return False
+
     def read(self, name: str) -> Any:
         """Return a public member by its name, None if there is none."""
         return getattr(self.estimator, name, None)
@@ -316,27 +320,20 @@ class PartialFitModel:
             ) from None
 
     def predict_then_learn(
-        self,
-        X: Rows,
-        y: np.ndarray,
-        predictor: Predictor | None = None,
-        labels: np.ndarray | None = None,
-        classes: Sequence[Any] = (),
-    ) -> np.ndarray | None:
+        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+    ) -> tuple[np.ndarray, Float] | None:
         """Learn a batch; it is predicted by `answer` before."""
         self.learn(X, y, classes)
         return None
 
-    def answer(self, X: Rows) -> tuple[Float | None, np.ndarray | None]:
+    def answer(self, X: Rows, predictor: Predictor | None = None) -> tuple[Float | None, np.ndarray | None]:
         """Return the coordinates and the classes of rows."""
         can = self.can
         points = self.estimator.transform(X) if can.transform else None
         labels = self.estimator.predict(X) if can.predict else None
         return points if isinstance(points, np.ndarray) else None, labels
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
         """Refuse."""
         self._refuse("be frozen: it has no predictor apart from its state")
 

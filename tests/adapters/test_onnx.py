@@ -215,6 +215,10 @@ def test_what_cannot_be_converted_is_named():
     model = KernelFisherDiscriminant(kernel=product, landmarks=4).fit(X, y)
     with pytest.raises(TypeError, match=r"KernelFisherDiscriminant as ONNX: a kernel that is callable"):
         to_onnx(model)
+    drifting = FisherDiscriminant(half_life="auto").fit(X, y)
+    with pytest.raises(TypeError, match=r"FisherDiscriminant as ONNX: half_life='auto' answers by a contest"):
+        to_onnx(drifting)
+    assert len(to_onnx(drifting, transform=True).graph.output) == 1
 
 
 def test_a_release_of_skl2onnx_without_its_parser_is_named(monkeypatch):

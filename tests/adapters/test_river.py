@@ -19,8 +19,8 @@ from kampong import (
     MarginSubspace,
 )
 from kampong.adapters.river import StreamingSubspace
-from kampong.statistics.drift import DriftingScatter
-from kampong.statistics.ladder_steps import CYCLE
+from kampong.estimators.following import EFFORT
+from kampong.online.follower import Follower
 
 
 @pytest.mark.parametrize("check", list(checks.yield_checks(StreamingSubspace())), ids=lambda check: check.__name__)
@@ -231,26 +231,17 @@ def test_rows_that_are_no_numbers_are_refused(estimator, value):
     assert pickle.dumps(model._model._statistics.to_state()) == before
 
 
-def test_half_lives_that_are_chosen():
+def test_a_contest_predicts_by_all_rows_before():
     model, rows = StreamingSubspace(), phishing(200)
     names = sorted(rows[0][0])
-    statistics, said = DriftingScatter(len(names)).declare([0, 1]), []
+    plain, numbers = Follower(EFFORT, 0, len(names)), {}
     for x, y in rows:
-        chances = model.predict_proba_one(x)
-        said.append(max(chances, key=chances.get, default=None))
+        row = np.array([[x[name] for name in names]])
+        if plain.classes > 1:
+            told = dict(zip(numbers, np.exp(plain.predict(row))[0].tolist(), strict=True))
+            assert model.predict_proba_one(x) == told
         model.learn_one(x, y)
-    statistics.update(np.array([[x[name] for name in names] for x, _ in rows]), [int(y != rows[0][1]) for _, y in rows])
-    told = [None if code < 0 else (rows[0][1], not rows[0][1])[code] for code in statistics.ladder.said.tolist()]
-    first = next(place for place, label in enumerate(told) if label is not None)
-    assert said[first:] == told[first:]  # each row is predicted by the half-lives as they were before it
+        plain.learn(row, np.array([numbers.setdefault(y, len(numbers))]), np.ones(1), len(numbers))
     frame = pd.DataFrame([x for x, _ in rows[:20]])
     for (x, _), shares in zip(rows, model.predict_proba_many(frame).to_dict("records"), strict=False):
         assert shares == pytest.approx(model.predict_proba_one(x))
-    calm = StreamingSubspace()
-    rng = np.random.default_rng(0)
-    for _ in range(CYCLE + 1100):  # without drift they sleep, and the model of all rows predicts
-        label = int(rng.integers(2))
-        calm.learn_one({"a": rng.normal() + 2 * label}, label)
-    assert not calm._model._statistics.ladder.awake
-    assert calm.predict_one({"a": 2.0}) == 1
-    assert calm._rows - calm._known.n_rows <= 0.02 * calm._rows

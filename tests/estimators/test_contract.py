@@ -345,7 +345,7 @@ TAKEN = {
     "verbose": (True,),
     "coef0": (-1.5, 2.5),
 }
-NUMBERS = ("epsilon", "ridge", "parameter", "degree", "gamma", "C", "cache_size", "tol", "amnesia", "theta")
+NUMBERS = ("epsilon", "ridge", "parameter", "degree", "gamma", "C", "cache_size", "tol", "amnesia", "theta", "effort")
 
 
 @pytest.mark.filterwarnings("ignore")

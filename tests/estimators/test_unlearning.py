@@ -207,7 +207,7 @@ def test_a_class_is_taken_out_by_its_name_where_the_statistics_allow_it(model):
     assert (receipt.rows, receipt.weight, receipt.classes_gone) == (33, 49.0, ("setosa",))
 
 
-@pytest.mark.parametrize("width", [4, 200], ids=["half-lives", "steps"])
+@pytest.mark.parametrize("width", [4, 200], ids=["narrow", "wide"])
 def test_what_follows_drift_is_dropped_and_the_rest_is_exact(width):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 600)

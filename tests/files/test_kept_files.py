@@ -19,7 +19,7 @@ ROWS = np.array([[0.5, -1.0], [2.0, 0.25], [-1.5, 1.0]])
 
 def test_every_kind_has_a_file():
     kinds = {read(KEPT / f"{name}.kampong")[1]["state"]["kind"] for name in STATISTICS}
-    assert kinds == {"ClassMeans", "ClassScatter", "ClassReservoir", "SampledScatter", "DriftingScatter", "PastRows"}
+    assert kinds == {"ClassMeans", "ClassScatter", "ClassReservoir", "SampledScatter", "PastRows"}
 
 
 @pytest.mark.parametrize("name", STATISTICS)

@@ -13,7 +13,6 @@ import kampong
 from kampong import CheckpointError, FisherDiscriminant
 from kampong.files.contents import digest_of
 from kampong.statistics.all_rows import ClassRows, PastRows
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.scatter import ClassScatter
@@ -82,7 +81,6 @@ KINDS = {
     "ClassScatter": lambda seed: ClassScatter(66),
     "ClassReservoir": lambda seed: ClassReservoir(66, budget=20_000, random_state=seed),
     "SampledScatter": lambda seed: SampledScatter(66, budget=20_000, random_state=seed),
-    "DriftingScatter": lambda seed: DriftingScatter(66, budget=20_000, random_state=seed),
 }
 
 
@@ -142,28 +140,6 @@ def test_rows_that_are_no_longer_kept_open(seed):
     X, y, weights = rows_of(np.random.default_rng(seed), 20, "dense", False)
     past = ClassRows(66).update(X, y, weights).without_rows()
     assert isinstance(opens(past), PastRows)
-
-
-def test_many_merged_half_lives_open():
-    """A cycle of the ladder is as long as the longest of both, however many streams are joined."""
-    merged = None
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        one = DriftingScatter(3, budget=20_000, random_state=seed)
-        one.update(rng.standard_normal((30, 3)), rng.integers(0, 2, 30))
-        merged = one if merged is None else merged.merge(one)
-    opens(merged)
-
-
-def test_a_row_whose_weight_dwarfs_the_others_leaves_no_negative_squares():
-    """Then the new mean may fall past the row by a rounding, and the product of both distances is negative."""
-    rng = np.random.default_rng(0)
-    for width in (5, 200):  # a ladder, and steps past 128 columns
-        for _ in range(10):
-            statistics = DriftingScatter(width, budget=20_000)
-            X = rng.standard_normal((6, width))
-            statistics.update(X, [0, 1, 0, 1, 0, 1], [1e-9, 1e-9, 1e9, 1e-9, 1e18, 1.0])
-            opens(statistics)
 
 
 def test_several_labels_taken_out_in_parts_leave_counts_that_agree():

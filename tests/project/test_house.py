@@ -18,7 +18,6 @@ FILES = sorted(SOURCE.rglob("*.py"))
 SAME_NAME = {
     "__init__.py": "what a folder is for",
     "apply.py": "the commands that apply a model, and what they call",
-    "drift.py": "statistics that follow drift, and alarms that report it",
     "errors.py": "errors of model files, and errors of sources",
     "held_out.py": "statistics without some rows, and heads judged on such rows",
     "landmarks.py": "landmarks, and the choice made on them",

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from kampong.data.validation import LEAST_WEIGHT, MOST_WEIGHT
 from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.held_out import HeldBack
-from kampong.statistics.ladder_steps import CHOSEN
 from kampong.statistics.reservoir import SampledScatter
 
-KINDS = [ClassMeans, ClassScatter, ClassReservoir, SampledScatter, DriftingScatter]
+KINDS = [ClassMeans, ClassScatter, ClassReservoir, SampledScatter]
 EXPONENTS = st.floats(np.log10(LEAST_WEIGHT), np.log10(MOST_WEIGHT))
 
 
@@ -69,24 +67,6 @@ def test_many_heavy_rows_can_be_read_again():
     for _ in range(40):
         statistics = statistics.merge(statistics)
     check(statistics, 2**41)
-
-
-@pytest.mark.parametrize("weight", [LEAST_WEIGHT, 1.0, MOST_WEIGHT])
-def test_half_lives_read_rows_of_any_weight(weight):
-    rng = np.random.default_rng(1)
-    y = np.r_[np.arange(40) % 2, np.full(400, 1), np.zeros(1, dtype=int), np.full(400, 1)]
-    X = rng.normal(size=(len(y), 2)) + y[:, None]
-    plain, scaled = DriftingScatter(2), DriftingScatter(2)
-    plain.update(X, y)
-    scaled.update(X, y, np.full(len(y), weight))
-    for place in range(3):  # short half-lives, whose rarest class has nearly faded
-        for statistics in (plain, scaled):
-            statistics.ladder._rungs.clock[CHOSEN] = place
-        mine, theirs = plain.recent(), scaled.recent()
-        assert (mine is None) == (theirs is None)
-        if mine is not None:
-            assert theirs.ridge == pytest.approx(mine.ridge, rel=1e-9)
-            assert theirs.statistics.effective_rows == pytest.approx(mine.statistics.effective_rows, rel=1e-9)
 
 
 def test_rows_left_in_a_fold_count_as_they_weigh():

@@ -150,10 +150,10 @@ def write_everything(path, rows):
 
 # What is kept beside the subspace: how the records are written, their layout, the model, and a name in its file.
 STREAMS = {
-    "half-lives compete": (None, {}, DRIFT, "model.learnt.statistics.ladder."),
+    "a contest follows drift": (None, {}, DRIFT, "model.learnt.contest.contest.fourier."),
     "landmarks are placed anew": (None, {}, KERNEL, "model.learnt.statistics.kept."),
-    "a wide stream takes steps": (write_wide, {}, DRIFT, "model.learnt.statistics.stepper."),
-    "logistic regression predicts text": (write_everything, {"text": "note"}, DRIFT, "stream.expert."),
+    "a contest of 150 columns": (write_wide, {}, DRIFT, "model.learnt.contest.contest.softmax."),
+    "a contest of text": (write_everything, {"text": "note"}, DRIFT, "model.learnt.contest.contest.wide_softmax."),
 }
 
 

@@ -42,14 +42,14 @@ def test_a_stream_sorted_by_class_is_learnt_whole(tmp_path, capfd):
 
 
 def test_records_that_come_one_by_one_are_not_taken_for_sorted(tmp_path, monkeypatch):
-    """A batch of one row says nothing of the order; half-lives that competed must not be given up for it."""
+    """A batch of one row says nothing of the order; what follows drift must not be given up for it."""
     monkeypatch.setattr(blocks, "SMALLEST", 1)
     monkeypatch.setattr(blocks, "LARGEST", 1)
     write_points(tmp_path / "a.csv", 200)
     run = learn(Source(str(tmp_path / "a.csv"), Layout(label="kind")), kampong.FisherDiscriminant(half_life="auto"))
     assert (run.counters.rows, run.counters.pairs, run.counters.turns) == (200, 0, 0)
     assert run.remark == ""
-    assert run.model._statistics.ladder is not None
+    assert run.model.member_weights_
 
 
 def test_a_class_that_comes_late_is_predicted_soon_after(tmp_path, capfd):

@@ -182,6 +182,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             return
         several, classes = False, model.classes_
         if isinstance(model, DiscriminantSubspace):
+            if stream_model(model).follows_drift:
+                raise TypeError(
+                    "half_life='auto' answers by a contest of learners. set_params(half_life=None) answers by all rows."
+                )
             scores, chances, kept = answers(graph, points, _known(model))
             several = _known(model).head.multilabel
         else:

@@ -14,9 +14,8 @@ from kampong.contract import stream_model
 from kampong.data.validation import check_finite, check_weights
 from kampong.estimators import FisherDiscriminant
 from kampong.estimators.kernel_subspace import KernelSubspace
-from kampong.estimators.stream_model import SubspaceModel
+from kampong.estimators.stream_model import FisherModel, SubspaceModel
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.statistics.drift import DriftingScatter
 
 with extra("river", "kampong.adapters.river"):
     import pandas as pd
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float
     from kampong.predictor import Predictor
-    from kampong.statistics.ladder import Ladder
 
 __all__ = ["StreamingSubspace"]
 
@@ -42,14 +40,14 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
     Parameters
     ----------
     estimator : estimator, optional
-        A linear subspace of kampong, which is copied: FisherDiscriminant(ridge="rule", half_life="auto") by default. Up
-        to 128 features its half-lives, weighed by their recent losses, predict every row with all rows before it. Where
-        forgetting does not help they sleep, and the model of all rows predicts. With FisherDiscriminant() nothing is
-        forgotten, and ridge and head are chosen again whenever the rows have doubled.
+        A linear subspace of kampong, which is copied: FisherDiscriminant(ridge="rule", half_life="auto") by default. It
+        follows drift: the members of a contest predict every row with all rows before it, weighed by their recent
+        losses; coordinates are those of all rows. With FisherDiscriminant() nothing is forgotten, and ridge and head
+        are chosen again whenever the rows have doubled.
     refresh : float
-        The share of new rows after which predictions take them into account: 0.02 solves again when there are 2 % more
-        rows, and at once for a new class. 0 solves before every prediction that follows a row. With a half-life, a
-        twentieth of it is the limit.
+        The share of new rows after which coordinates, and predictions without a contest, take them into account: 0.02
+        solves again when there are 2 % more rows, and at once for a new class. 0 solves before every prediction that
+        follows a row. With a half-life, a twentieth of it is the limit.
 
     See Also
     --------
@@ -179,9 +177,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         dict
             Empty before the first row.
         """
-        ladder = self._ladder()
-        if ladder is not None:
-            return dict(zip(self._names, ladder.probabilities(_row(x, self._columns))[0].tolist(), strict=True))
+        model = self._contest()
+        if model is not None:
+            return dict(zip(self._names, model.contest_shares(_row(x, self._columns))[0].tolist(), strict=True))
         known = self._current()
         if known is None:
             return dict.fromkeys(self._names[:1], 1.0)
@@ -201,9 +199,9 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         DataFrame
             A column a class, none before the first row.
         """
-        ladder = self._ladder()
-        if ladder is not None:
-            return pd.DataFrame(ladder.probabilities(self._block(X, self._columns)), X.index, self._names)
+        model = self._contest()
+        if model is not None:
+            return pd.DataFrame(model.contest_shares(self._block(X, self._columns)), X.index, self._names)
         known = self._current()
         if known is None:
             return pd.DataFrame(1.0, index=X.index, columns=self._names[:1])
@@ -267,12 +265,12 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
             return pd.DataFrame(index=X.index)
         return pd.DataFrame(known.points(self._block(X, self._columns)[:, : known.components.shape[1]]), index=X.index)
 
-    def _ladder(self) -> Ladder | None:
-        """Return the half-lives, where they predict: two classes have come, and forgetting may help."""
-        statistics = stream_model(self._model).statistics
-        drifting = None if statistics is None else statistics.drifting
-        ladder = None if drifting is None else drifting.half_lives
-        return ladder if ladder is not None and ladder.awake and len(self._names) > 1 else None
+    def _contest(self) -> FisherModel | None:
+        """Return the model where a contest predicts: it follows drift, and two classes have come."""
+        model = stream_model(self._model)
+        if isinstance(model, FisherModel) and model.follows_drift and len(self._names) > 1:
+            return model
+        return None
 
     def _current(self) -> Predictor | None:
         """Return what predicts, solved again where enough rows have come."""
@@ -287,15 +285,14 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         return self._known
 
     def _solve(self, model: DiscriminantSubspace, known: Predictor | None) -> None:
-        """Solve again; directions are those of all rows, also where half-lives predict: a map should not jump."""
+        """Solve again, with what was chosen while the rows have not doubled."""
         same = known is not None and len(known.classes) == len(model.classes_)
         keep = None
         if same and known is not None and known.components.shape[1] == len(self._columns) and self._rows < self._chosen:
             keep = known
         else:
             self._chosen = 2 * self._rows
-        learner = stream_model(model)
-        self._known = learner.predictor(keep, all_rows=isinstance(learner.statistics, DriftingScatter))
+        self._known = stream_model(model).predictor(keep)
 
     def _seen(self, known: Predictor) -> list[Any]:
         """Return the labels that a predictor tells apart."""

@@ -102,11 +102,19 @@ def learn(
     half_life: Annotated[
         str,
         typer.Option(
-            help="Rows after which a row counts half: a number, auto, or none to forget nothing.",
+            help="Rows after which a row counts half: a number; none to forget nothing; auto follows drift.",
             show_default="auto for --method fisher",
             rich_help_panel=MODEL,
         ),
     ] = "",
+    effort: Annotated[
+        float | None,
+        typer.Option(
+            help="Microseconds per row that may go to following drift (--half-life auto). More is often more accurate.",
+            show_default="12",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
     classes: Annotated[
         list[str] | None,
         typer.Option(help="The classes that may come: a,b,c. Others are dead letters.", rich_help_panel=MODEL),
@@ -217,7 +225,9 @@ def learn(
 
     if engine and not half_life:
         half_life = "none"  # parts have no common order
-    model_of_options = estimator(method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a)
+    model_of_options = estimator(
+        method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a, effort=effort
+    )
     layout = Layout(
         label=label,
         format=file_format,

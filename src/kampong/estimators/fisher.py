@@ -6,34 +6,30 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
-from kampong.build import BEST, make_predictor
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
+from kampong.estimators.following import EFFORT, FollowsDrift
 from kampong.estimators.novelty import score_samples
 from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
-from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.files import savable
-from kampong.heads import HEADS
-from kampong.heads.logistic import Logistic
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
 from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float, Rows
-    from kampong.build import Recipe, RowsInHand
+    from kampong._core.compute import Float
+    from kampong.build import Recipe
     from kampong.criteria import Criterion
     from kampong.predictor import Predictor
     from kampong.statistics.means import ClassMeans
 
 
 @savable
-class FisherDiscriminant(DiscriminantSubspace):
+class FisherDiscriminant(FollowsDrift):
     """Linear discriminant analysis with a ridge: incremental, mergeable, for sparse rows, weights and new classes.
 
     Maximises wᵀS_b w / wᵀ(S_w + ρI)w, one direction after another, conjugate in S_w + ρI. At ridge 0 this is
@@ -57,13 +53,12 @@ class FisherDiscriminant(DiscriminantSubspace):
         Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
         forgets nothing. Time is counted in rows, so the cut into batches does not matter.
     half_life : float or "auto", optional
-        Rows until a weight halves. Set only one of `decay` and `half_life`. "auto", up to 128 features, keeps the
-        statistics of all rows and also those of half-lives 8, 32, 128 and 1024. A stream predicts each row by all of
-        them before it is learnt, weighted by their recent losses. `predict` uses the one of least recent loss
-        (`half_life_`); if no decay helps, that is the model of all rows. Above 128 features two logistic regressions
-        that take a step with every row stand in their place, and predict where they have less recent loss than the
-        model of all rows, which a stream asks about each row (`kampong.streaming.learn`); elsewhere, and for several
-        labels per row, "auto" then forgets nothing.
+        Rows until a weight halves. Set only one of `decay` and `half_life`. "auto" follows drift: the statistics, and
+        with them directions and `transform`, are those of all rows, and classes are predicted by the contest of
+        `kampong.online.OnlineClassifier`. Its members learn every row and are weighed by their recent losses; in a
+        stream (`kampong.streaming.learn`) the model of all rows is one of them. Rows must come in their order. Members
+        can neither be merged nor unlearn: a model after `merge` or `unlearn` answers by all rows, as does one of
+        several labels per row.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
@@ -88,6 +83,10 @@ class FisherDiscriminant(DiscriminantSubspace):
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
         that errs less on held-out rows; `scale_reason_` says what was found. Above 1,024 columns sparse rows stay as
         they are. Both need the d × d scatter: above 8,192 columns so do all rows, and True is refused.
+    effort : float
+        With half_life="auto": nominal cost of a row in the contest, in microseconds of one core. Members take part
+        while their costs fit, the cheapest first, by the number of columns and classes alone; softmax regression always
+        does.
 
     Attributes
     ----------
@@ -122,13 +121,16 @@ class FisherDiscriminant(DiscriminantSubspace):
     head_ : str
         What predicts.
     half_life_ : float
-        The half-life in use; infinite where nothing is forgotten.
+        The half-life of the statistics; infinite where they forget nothing, as with "auto".
+    member_weights_ : dict of str to float
+        How much each answer counts in the contest of half_life="auto", "all_rows 0" that of the model of all rows;
+        empty without a contest.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     sampling_error_ : float
         Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
     ridge_ : float
-        The ridge in use; in units of the variances of the columns where they are scaled or half_life="auto" forgets.
+        The ridge in use; in units of the variances of the columns where they are scaled.
     scale_ : array of shape (n_features,) or None
         The standard deviations by which the columns are divided; None where they are taken as they are.
     scale_reason_ : str
@@ -186,6 +188,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         random_state: Any = 0,
         priors: str | list[float] = "observed",
         scale: bool | str = "auto",
+        effort: float = EFFORT,
     ) -> None:
         self.n_components = n_components
         self.ridge = ridge
@@ -197,8 +200,7 @@ class FisherDiscriminant(DiscriminantSubspace):
         self.random_state = random_state
         self.priors = priors
         self.scale = scale
-
-    _follows_drift = True
+        self.effort = effort
 
     score_samples = score_samples
 
@@ -208,10 +210,8 @@ class FisherDiscriminant(DiscriminantSubspace):
 
     @property
     def half_life_(self) -> float:
-        """The half-life in use; infinite where nothing is forgotten."""
+        """The half-life of the statistics; infinite where they forget nothing, as with "auto"."""
         check_is_fitted(self)
-        if self._statistics.drifting is not None:
-            return self._statistics.drifting.half_life
         if self.half_life is None or isinstance(self.half_life, str):
             return math.inf if self.decay == 1.0 else math.log(0.5) / math.log(self.decay)
         return float(self.half_life)
@@ -267,53 +267,11 @@ class FisherDiscriminant(DiscriminantSubspace):
         """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
         return self.criterion_ratio_
 
-    def _predict_then_learn(
-        self, X: Rows, y: Any, predictor: Predictor | None, labels: np.ndarray | None = None
-    ) -> np.ndarray | None:
-        """Predict each row and then learn it, with half_life="auto"; return the classes, None while they are unknown.
-
-        `predictor` is one of all rows, which takes part beside the half-lives; `labels` is what it predicts, if known.
-        """
-        statistics = self._statistics.drifting
-        assert statistics is not None
-        told = predictor is not None and labels is not None and statistics.tell(predictor.classes, labels)
-        if predictor is not None and not told:
-            statistics.give(predictor.classes, predictor.head.probabilities(predictor.seen_points(X)))
-        try:
-            self.partial_fit(X, y)
-        finally:
-            statistics.hush()  # what was said of rows that are refused is not said of others
-        return labels if told else statistics.said()
-
-    def _freeze_all(self, keep: Predictor | None, *, brief: bool = False) -> Predictor | None:
-        """Return the predictor of all rows, whatever half-life is the best of late; see `freeze` and `Recipe.brief`."""
+    def _freeze_brief(self, keep: Predictor | None, *, brief: bool) -> Predictor | None:
+        """Return a frozen predictor; see `freeze` and `Recipe.brief`."""
         if classes_seen(self._statistics) < 2:
             return None
         return self._made(replace(self._recipe(), brief=brief), None, keep)
-
-    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
-        drifting = self._statistics.drifting
-        recent = None if drifting is None else drifting.recent()
-        if recent is None:
-            return self._stepped(super()._make(rows, keep), None if drifting is None else drifting.stepping())
-        recipe = self._recipe()
-        plain = recipe.head in HEADS and not HEADS[recipe.head].needs_sample
-        recipe = replace(recipe, value=recent.ridge, head=recipe.head if plain else "gaussian", scale=False)
-        try:
-            made = make_predictor(recipe, recent.statistics)
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__}: {error}") from None
-        units = recent.units
-        return replace(made, mean=made.mean * units, components=made.components / units, hidden=made.hidden / units)
-
-    def _stepped(self, made: Predictor, steps: tuple[Float, Float] | None) -> Predictor:
-        """Return a predictor with what steps with every row as its head, where that is the better one of late."""
-        if steps is None or self.head not in ("auto", BEST):
-            return made
-        weights, offsets = steps
-        known = np.zeros((len(weights), len(made.components)))  # the directions themselves say nothing
-        head = Logistic(False, np.hstack([known, np.eye(len(weights))]), offsets + weights @ made.mean, 0.0)
-        return replace(made, head=head, hidden=weights)
 
     def _recipe(self) -> Recipe:
         scale = None if isinstance(self.scale, str) else bool(self.scale)

@@ -24,6 +24,7 @@ LEARNT_WITH = {
     "coef0",
     "decay",
     "degree",
+    "effort",
     "gamma",
     "half_life",
     "kernel",

@@ -18,11 +18,11 @@ from kampong.build import RowsInHand
 from kampong.contract import Abilities, PartialFitModel, stream_model
 from kampong.data.validation import check_weights, validate_batch
 from kampong.estimators.fisher import FisherDiscriminant
+from kampong.estimators.following import AnsweringContest
 from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.remote_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
@@ -30,7 +30,7 @@ from kampong.statistics.reservoir import ClassReservoir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kampong._core.compute import Integer, Rows
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.contract import Frozen
     from kampong.files import Contents
     from kampong.predictor import Predictor
@@ -81,20 +81,21 @@ class SubspaceModel(PartialFitModel):
         """Learn a batch."""
         self.estimator.partial_fit(X, y, classes=list(classes) or None)
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
-        """Return a frozen predictor; all rows count in any case."""
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
+        """Return a frozen predictor."""
         found: Predictor | None = self.estimator.freeze(keep=keep)
         return found
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
         """Return the stream's predictor, or with `saved` the one that a model file would hold."""
+        return self._frozen_predictor(predictor, saved=saved)
+
+    def _frozen_predictor(self, predictor: Predictor | None, *, saved: bool) -> Predictor | None:
         if not saved:
             return predictor
         own = copy.copy(self.estimator)  # what it finds is not remembered, so that nothing depends on when it was asked
         try:
-            found: Frozen | None = own.freeze(keep=predictor) if self.fitted else None
+            found: Predictor | None = own.freeze(keep=predictor) if self.fitted else None
         except ValueError:  # what cannot be solved says so when it is read
             return None
         return found
@@ -223,34 +224,64 @@ class FisherModel(SubspaceModel):
         What learns.
     """
 
-    def predict_then_learn(
-        self,
-        X: Rows,
-        y: np.ndarray,
-        predictor: Predictor | None = None,
-        labels: np.ndarray | None = None,
-        classes: Sequence[Any] = (),
-    ) -> np.ndarray | None:
-        """Learn a batch; with half_life="auto" predict each row first, and return the classes."""
-        statistics = self.statistics
-        if isinstance(statistics, DriftingScatter) and statistics.ladder is not None:
-            found: np.ndarray | None = self.estimator._predict_then_learn(X, y, predictor, labels)
-            return found
-        return super().predict_then_learn(X, y, predictor, labels, classes)
+    @property
+    def follows_drift(self) -> bool:
+        """Whether half_life="auto" is set, rows have come, and nothing was taken out or merged."""
+        return self.estimator._following() is not None
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return the stream's predictor, that of the half-life in use if there is one, or that of a model file."""
-        drifts = isinstance(self.statistics, DriftingScatter) and self.statistics.ladder is not None
-        return super().frozen(predictor, saved=saved or (drifts and predictor is not None))
+        """Return the contest as it is now, with a predictor of all rows; without contest that predictor."""
+        found = self._frozen_predictor(predictor, saved=saved)
+        contest: AnsweringContest | None = self.estimator._contest(found)
+        if contest is None:
+            return found
+        return replace(contest, follower=copy.deepcopy(contest.follower), appeared=contest.appeared.copy())
 
-    def predictor(
-        self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False
-    ) -> Predictor | None:
-        """Return a frozen predictor, that of the half-life in use unless all rows are asked for."""
-        if not all_rows:
-            return super().predictor(keep)
-        found: Predictor | None = self.estimator._freeze_all(keep, brief=provisional)
+    def frozen_from(self, contents: Contents) -> Frozen:
+        """Return a contest or a predictor of this model that a file holds."""
+        if "contest" not in contents:
+            return super().frozen_from(contents)
+        predictor = self.predictor_from(contents.part("predictor")) if "predictor" in contents else None
+        return AnsweringContest.from_state(contents, predictor, self.estimator.n_features_in_)
+
+    def answer(self, X: Rows, predictor: Predictor | None = None) -> tuple[Float | None, np.ndarray | None]:
+        """Return what the contest says of rows, nothing while it knows fewer than two classes."""
+        if not self.follows_drift:
+            return super().answer(X, predictor)
+        contest = self.estimator._contest(predictor)
+        return (None, None) if contest is None else contest.answers(X)
+
+    def predict_then_learn(
+        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+    ) -> tuple[np.ndarray, Float] | None:
+        """Learn a batch; with half_life="auto" predict each row first, and return classes and probabilities."""
+        if self.statistics is None or not self.follows_drift:
+            return super().predict_then_learn(X, y, predictor, classes)
+        found: tuple[np.ndarray, Float] | None = self.estimator._predict_then_learn(X, y, predictor)
         return found
+
+    def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:
+        """Return a frozen predictor of all rows; one that is provisional costs less where a contest answers."""
+        if not self.follows_drift:
+            return super().predictor(keep)
+        found: Predictor | None = self.estimator._freeze_brief(keep, brief=provisional)
+        return found
+
+    def contest_shares(self, X: Rows) -> Float:
+        """Return what the contest says of rows, without the model of all rows, which would have to be solved.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, columns)
+            The rows.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Probabilities, in the order of the classes.
+        """
+        shares: Float = np.exp(self.estimator._contest_logs(X, solve=False))
+        return shares
 
 
 class KernelModel(SubspaceModel):

@@ -50,7 +50,6 @@ from kampong.predictor import Predictor
 from kampong.selection.leave_one_out import most_rows
 from kampong.solvers import SOLVERS, classes_seen, solver_for
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.kinds import statistics_from, statistics_state
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ROW_BYTES, ClassReservoir, SampledScatter
@@ -346,12 +345,8 @@ class DiscriminantSubspace(
         budget = int(self.reservoir_bytes)
         if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
             kind = SampledScatter
-        if kind is ClassScatter and isinstance(self.half_life, str):
-            kind = SampledScatter
         if kind is SampledScatter:
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
-            if isinstance(self.half_life, str):
-                kind = DriftingScatter
         if kind.holds_scatter:
             # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
             refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
@@ -369,10 +364,7 @@ class DiscriminantSubspace(
         return self._drawn
 
     def _keep_all(self) -> None:
-        """Forget nothing from now on, where several half-lives are kept."""
-        if self._statistics.drifting is not None:
-            self._statistics.drifting.ladder = None
-            self._forget_results()
+        """Answer by all rows from now on, where something follows drift."""
 
     def _expect_width(self, n_features: int) -> None:
         """Say before the first rows how wide they may become, which decides what is remembered of them."""
@@ -569,7 +561,7 @@ class DiscriminantSubspace(
         if not hasattr(self, "_statistics"):
             return None
         self._check_all()  # a file with other parameters could not be read
-        state = {"statistics": statistics_state(self._statistics)}
+        state = {"statistics": statistics_state(self._statistics), **self._beside()}
         known = self._known()
         return state if known is None else {**state, "predictor": known.to_state()}
 

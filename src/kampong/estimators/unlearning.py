@@ -109,7 +109,11 @@ class Unlearning:
         return self._digest()
 
     def _digest(self) -> str:
-        return digest_of({"statistics": self._statistics.to_state()})
+        return digest_of({"statistics": self._statistics.to_state(), **self._beside()})
+
+    def _beside(self) -> dict[str, Any]:
+        """Return what is remembered of rows beside the statistics, by name."""
+        return {}
 
     def _forget_results(self) -> None:
         raise NotImplementedError
@@ -135,8 +139,7 @@ class Unlearning:
 
     def _take_out(self, name: str, act: Callable[[], Any], rows: int, weight: float) -> Receipt:
         before, classes = self._digest(), set(self._statistics.classes.tolist())
-        drifting = self._statistics.drifting
-        followed = drifting is not None and drifting.ladder is not None
+        followed = bool(self._beside())
         try:
             act()
         except ValueError as error:

@@ -12,18 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.validation import (
-    LARGEST_ENTRY,
     check_choice,
-    check_finite,
     check_number,
     check_weights,
     check_whole,
-    raise_not_finite,
     validate_batch,
     validate_rows,
 )
 from kampong.files import Savable, savable
-from kampong.online.contest import Contest
+from kampong.online.contest import Contest, check_entries, numbered
+from kampong.online.follower import slots_from
 from kampong.online.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,8 +53,8 @@ class OnlineClassifier(ClassifierMixin, Savable):
     ----------
     effort : float
         Nominal cost of a row, in microseconds of one core. Members take part while their costs fit, the cheapest
-        first, by the number of columns and classes alone, so that runs repeat. Default 100. Lower it for faster
-        streams: 5 leaves the linear members.
+        first, by the number of columns and classes alone, so that runs repeat; softmax regression always does. Default
+        100. Lower it for faster streams: 5 leaves the linear members.
     labels_in_order : bool
         Whether the label of each row is known before the next row is predicted, so that `predict_then_learn` may use
         it. Default True. `predict` never uses it: rows to predict may come from any time.
@@ -313,7 +311,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
             X, y = validate_batch(self, X, y, reset=reset)
             if is_indicator(y):
                 raise ValueError(f"OnlineClassifier: y has shape {y.shape}, but a row has one label here.")
-            _check_entries(X)
+            check_entries(X, "OnlineClassifier")
             weights = check_weights(sample_weight, X.shape[0])
             index, slots = (LabelIndex(), np.zeros(0, dtype=np.int64)) if reset else (self._index.copy(), self._slots)
             if classes is not None:
@@ -327,7 +325,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
             index.add(new, labels.dtype)
             if reset and len(taught) == 0:
                 raise ValueError("OnlineClassifier: the weight of every row is zero. Give a row a positive one.")
-        slots = _number(slots, found, len(index))
+        slots = numbered(slots, found, len(index))
         codes = np.zeros(X.shape[0], dtype=np.int64)
         codes[taught] = slots[found]
         self._index, self._slots, self._contest = index, slots, contest
@@ -352,7 +350,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
     def _answers(self, X: Any) -> Float:
         check_is_fitted(self)
         rows = validate_rows(self, X)
-        _check_entries(rows)
+        check_entries(rows, "OnlineClassifier")
         return self._contest.predict(rows)
 
     def _sorted(self, answers: Float) -> Float:
@@ -387,19 +385,10 @@ class OnlineClassifier(ClassifierMixin, Savable):
         contents.whole("version", low=VERSION, high=VERSION)
         self._index = index_from(contents.part("labels"))
         self._n_samples = contents.whole("n_samples")
-        self._slots = contents.array("slots", np.int64, (len(self._index),), low=-1, high=len(self._index) - 1).copy()
-        came = np.sort(self._slots[self._slots >= 0])
-        contents.require(np.array_equal(came, np.arange(len(came))), "the classes are not numbered as they came")
+        self._slots = slots_from(contents, len(self._index))
         self._contest = self._new_contest()
-        self._contest.from_state(contents.part("contest"), self.n_features_in_, len(came))
-
-
-def _check_entries(X: Any) -> None:
-    """Refuse NaN, infinity, and entries whose squares overflow."""
-    values: Any = X if isinstance(X, np.ndarray) else X.data
-    if values.size and not max(-float(values.min()), float(values.max())) <= LARGEST_ENTRY:
-        check_finite(X, "OnlineClassifier")
-        raise_not_finite(X, "OnlineClassifier", np.ones(1))
+        came = int(np.count_nonzero(self._slots >= 0))
+        self._contest.from_state(contents.part("contest"), self.n_features_in_, came)
 
 
 def _as_they_came(codes: Integer, new: list[Any], known: int) -> tuple[Integer, list[Any]]:
@@ -409,15 +398,3 @@ def _as_they_came(codes: Integer, new: list[Any], known: int) -> tuple[Integer, 
     place = np.arange(known + len(new))
     place[known + order] = known + np.arange(len(new))
     return place[codes], [new[number] for number in order]
-
-
-def _number(slots: Integer, codes: Integer, labels: int) -> Integer:
-    """Return the number of each label in the order of their first rows, −1 for one that has not come."""
-    if labels == len(slots) and (slots[codes] >= 0).all():
-        return slots
-    result = np.concatenate([slots, np.full(labels - len(slots), -1, dtype=np.int64)])
-    unique, first = np.unique(codes, return_index=True)
-    new = unique[result[unique] < 0]
-    order = np.argsort(first[result[unique] < 0], kind="stable")
-    result[new[order]] = int(result.max(initial=-1)) + 1 + np.arange(len(new))
-    return result

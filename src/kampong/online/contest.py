@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import blocks
+from kampong.data.validation import LARGEST_ENTRY, check_finite, raise_not_finite
 from kampong.online.columns import standardise
 from kampong.online.members import MEMBERS, Frequencies, Member, Rows
 from kampong.online.pooling import Pool, calibrate
@@ -35,10 +36,24 @@ class Contest:
     labels_in_order : bool
         Whether there is a member that uses the label of the row before. Two pools are kept then: one with it, for rows
         that are predicted and learnt in turns, and one without it, for any other rows.
+    given : bool
+        Whether there is a member that says what `learn` and `predict` are given.
+    widest : int
+        How many columns there may come to be: this decides whether rows are wide.
     """
 
-    def __init__(self, settings: Settings, effort: float, seed: int, labels_in_order: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        effort: float,
+        seed: int,
+        labels_in_order: bool,
+        *,
+        given: bool = False,
+        widest: int = 0,
+    ) -> None:
         self.settings, self.effort, self.seed, self.labels_in_order = settings, effort, seed, labels_in_order
+        self.given, self.widest = given, widest
         self.columns = self.classes = 0
         self.members: list[Member] = []
         self.pools = [Pool(settings, []) for _ in ((True, False) if labels_in_order else (False,))]
@@ -48,18 +63,27 @@ class Contest:
     def selection(self, columns: int, classes: int) -> list[type[Member]]:
         """Return the members that run at a width and a number of classes: the cheapest that fit the effort together.
 
+        Softmax regression always runs, so that columns count. No member remembers more than `most_numbers`.
         To calibrate an answer and to weigh it costs the same for all members.
         """
-        left, chosen, wide = 1000.0 * self.effort, set(), columns > self.settings.narrow
-        able = [kind for kind in MEMBERS if kind.wide in (wide, None)]
-        made = [kind(self.settings, self.seed) for kind in able if self.labels_in_order or not kind.uses_last_label]
+        left, chosen = 1000.0 * self.effort, set()
+        able = [kind for kind in MEMBERS if kind.wide in (self._wide(columns), None) and self._admits(kind)]
+        made = [kind(self.settings, self.seed) for kind in able]
         costs = {one: one.cost(columns, classes) + one.answers * (250.0 + 25.0 * classes) for one in made}
-        for member in sorted(made, key=lambda one: costs[one]):
+        for member in sorted(made, key=lambda one: (not one.always, costs[one])):
             left -= costs[member]
             few = member.numbers(columns, classes) <= self.settings.most_numbers
-            if isinstance(member, Frequencies) or (few and left >= 0.0):
+            if isinstance(member, Frequencies) or (few and (member.always or left >= 0.0)):
                 chosen.add(type(member))
         return [kind for kind in MEMBERS if kind in chosen]
+
+    def _admits(self, kind: type[Member]) -> bool:
+        """Tell whether a member can be told what it uses."""
+        return (self.labels_in_order or not kind.uses_last_label) and (self.given or not kind.uses_given)
+
+    def _wide(self, columns: int) -> bool:
+        """Tell whether members read the entries of rows, rather than standardised columns."""
+        return max(columns, self.widest) > self.settings.narrow
 
     def resize(self, columns: int, classes: int) -> None:
         """Make room for columns and classes; members that have become too expensive leave."""
@@ -85,7 +109,7 @@ class Contest:
             self.pools[number] = old.with_names([f"{answers[i][0].name} {answers[i][1]}" for i in seen])
             self._places.append(np.array(seen, dtype=np.int64))
 
-    def learn(self, X: Any, codes: Integer, weights: Float) -> Float:
+    def learn(self, X: Any, codes: Integer, weights: Float, given: Float | None = None) -> Float:
         """Predict and then learn row after row.
 
         Parameters
@@ -96,6 +120,8 @@ class Contest:
             Their classes, numbered in the order in which they first came; any number where the weight is 0.
         weights : array of shape (rows,)
             Their weights; a row of weight 0 is predicted and not learnt.
+        given : array of shape (rows, classes), optional
+            What somebody else says of the rows: log-probabilities, for all classes that will have come.
 
         Returns
         -------
@@ -109,18 +135,26 @@ class Contest:
         answers = np.full((len(codes), int(after[-1])), -np.inf)
         for part in self._parts(X.shape[1], known, after):
             self.resize(X.shape[1], int(after[part][-1]))
-            found = self._step(X[part], codes[part], known[part], weights[part], taught[part])[0]
+            told = self._told(given, part)
+            found = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)[0]
             answers[part, : self.classes] = found
         return answers
 
-    def predict(self, X: Any) -> Float:
+    def predict(self, X: Any, given: Float | None = None) -> Float:
         """Return log-probabilities of rows, (rows, classes), without the last label; nothing is learnt."""
         n = X.shape[0]
         answers, codes, known = np.empty((n, self.classes)), np.zeros(n, dtype=np.int64), np.full(n, self.classes)
         weights, taught = np.ones(n), np.zeros(n, dtype=bool)
         for part in self._parts(self.columns, known, known):
-            answers[part] = self._step(X[part], codes[part], known[part], weights[part], taught[part])[-1]
+            told = self._told(given, part)
+            answers[part] = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)[-1]
         return answers
+
+    def _told(self, given: Float | None, part: slice) -> Float:
+        """Return what is given for some rows, at least the logarithm of the least chance; no row where nothing is."""
+        if given is None or not self.given:
+            return np.zeros((0, self.classes))
+        return np.maximum(given[part, : self.classes], np.log(self.settings.least_chance))
 
     def _parts(self, columns: int, known: Integer, after: Integer) -> list[slice]:
         """Cut rows where a new class changes the members, and into blocks of some megabytes."""
@@ -135,9 +169,11 @@ class Contest:
             parts += [slice(start + part.start, start + part.stop) for part in blocks(stop - start, width)]
         return parts
 
-    def _step(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray) -> list[Float]:
+    def _step(
+        self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, given: Float
+    ) -> list[Float]:
         """Return the answer of each pool."""
-        rows = self._rows(X, codes, known, weights, learn)
+        rows = self._rows(X, codes, known, weights, learn, given)
         chances = np.zeros((sum(member.answers for member in self.members), len(codes), self.classes))
         keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0
         for member in self.members:
@@ -157,20 +193,20 @@ class Contest:
         for one in self.pools:
             one.own()
 
-    def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray) -> Rows:
+    def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, given: Float) -> Rows:
         """Return rows as the members read them."""
         nothing = np.zeros(1, dtype=np.int64)
-        if X.shape[1] > self.settings.narrow:
+        if self._wide(X.shape[1]):
             entries = sparse.csr_array(X, copy=True)
             entries.eliminate_zeros()
             data = entries.data.astype(np.float64)
             indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
-            return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn)
+            return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn, given)
         dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
         points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
         keep = 2.0 ** (-1.0 / self.settings.half_life)
         standardise(self._mean, self._squares, self._weight, dense, weights, learn, keep, points, active)
-        return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn)
+        return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn, given)
 
     def to_state(self) -> dict[str, Any]:
         """Return everything as named arrays."""
@@ -207,3 +243,23 @@ class Contest:
 
 ANSWERS = 32
 """About how many answers there are; it only says how many rows are taken together."""
+
+
+def check_entries(X: Any, name: str) -> None:
+    """Refuse NaN, infinity, and entries whose squares overflow; `name` is that of the estimator."""
+    values: Any = X if isinstance(X, np.ndarray) else X.data
+    if values.size and not max(-float(values.min()), float(values.max())) <= LARGEST_ENTRY:
+        check_finite(X, name)
+        raise_not_finite(X, name, np.ones(1))
+
+
+def numbered(slots: Integer, codes: Integer, labels: int) -> Integer:
+    """Return the number of each label in the order of their first rows, −1 for one that has not come."""
+    if labels == len(slots) and (slots[codes] >= 0).all():
+        return slots
+    result = np.concatenate([slots, np.full(labels - len(slots), -1, dtype=np.int64)])
+    unique, first = np.unique(codes, return_index=True)
+    new = unique[result[unique] < 0]
+    order = np.argsort(first[result[unique] < 0], kind="stable")
+    result[new[order]] = int(result.max(initial=-1)) + 1 + np.arange(len(new))
+    return result

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.statistics.ladder_steps import HALF_LIVES, LEAD, MEMORY, WORTH
 from kampong.streaming.history.outcomes import class_name
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def chosen(model: Any, history: History, predictor: Predictor | None) -> list[di
 
 
 def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
-    """Return what the choices were made from: losses of values, of heads and of half-lives; least is best.
+    """Return what the choices were made from: losses of values and of heads, and the weights of a contest.
 
     Parameters
     ----------
@@ -76,12 +75,10 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
     Returns
     -------
     dict of str to JSON
-        `curve` with `values`, `losses` and the value `chosen`, `heads` and `half_lives` with the loss of each; empty
-        where there was nothing to choose. Of half-lives also `awake`, whether they compete now, by how much less a
-        loss must be (`lead`), after how many rows a loss counts half (`memory`), and the gain a row that keeps them
-        awake (`worth`).
+        `curve` with `values`, `losses` and the value `chosen`, and `heads` with the loss of each; empty where there was
+        nothing to choose. `members` has the weight of each answer of the contest that follows drift, if there is one.
     """
-    found: dict[str, Any] = {"curve": None, "heads": {}, "half_lives": {}, "judges": 0}
+    found: dict[str, Any] = {"curve": None, "heads": {}, "members": {}, "judges": 0}
     choice = None if predictor is None else predictor.choice
     if choice is not None:
         found["judges"] = int(choice.n_rows)
@@ -92,15 +89,9 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
                 "losses": choice.losses.tolist(),
                 "chosen": float(choice.value),
             }
-    statistics = stream_model(model).statistics
-    drifting = None if statistics is None else statistics.drifting
-    ladder = None if drifting is None else drifting.half_lives
-    if ladder is not None:
-        lives = ["none" if math.isinf(life) else f"{life:g}" for life in HALF_LIVES]
-        *losses, of_model = ladder.losses.tolist()
-        losses[-1] = min(losses[-1], of_model)  # all rows count by the better of their two predictors
-        found["half_lives"] = dict(zip(lives, losses, strict=True))
-        found["awake"], found["lead"], found["memory"], found["worth"] = ladder.awake, LEAD, MEMORY, WORTH
+    learnt = stream_model(model)
+    if learnt.fitted and learnt.follows_drift:
+        found["members"] = learnt.read("member_weights_")
     return found
 
 

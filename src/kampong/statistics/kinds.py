@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kampong.statistics.all_rows import PastRows
-from kampong.statistics.drift import DriftingScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.scatter import ClassScatter
@@ -13,10 +12,7 @@ from kampong.statistics.scatter import ClassScatter
 if TYPE_CHECKING:
     from kampong.files.contents import Contents
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (ClassMeans, ClassScatter, ClassReservoir, SampledScatter, DriftingScatter, PastRows)
-}
+KINDS = {kind.__name__: kind for kind in (ClassMeans, ClassScatter, ClassReservoir, SampledScatter, PastRows)}
 
 
 def statistics_state(statistics: ClassMeans) -> dict[str, Any]:

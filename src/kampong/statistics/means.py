@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.files.contents import Contents
-    from kampong.statistics.drift import DriftingScatter
     from kampong.statistics.kernel_scatter import Basis
     from kampong.statistics.reservoir import ClassReservoir
 
@@ -162,6 +161,10 @@ class ClassMeans:
         """For each of `classes`, the number it got when it first came."""
         return self._index.order
 
+    def numbers_of(self, y: Any) -> Integer:
+        """Return the number that the label of each row, which was learnt, got when it first came."""
+        return check_labels(self._index, y, len(y))[1]
+
     @property
     def n_classes(self) -> int:
         """Return the number of classes, declared ones included."""
@@ -248,11 +251,6 @@ class ClassMeans:
     @property
     def within_sample(self) -> ClassReservoir | None:
         """Return the sample that S_w is estimated from, once rows have been left out of it; None where S_w is exact."""
-        return None
-
-    @property
-    def drifting(self) -> DriftingScatter | None:
-        """Return these statistics where they follow drift; None where they do not."""
         return None
 
     @classmethod

@@ -18,7 +18,7 @@ from kampong.files.container import decode, encode
 from kampong.files.contents import flatten
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.history.delays import SAVED
-from kampong.streaming.prediction import Answers, answer, kept_at_end, watches
+from kampong.streaming.prediction import Answers, answer, kept_at_end
 from kampong.streaming.schedule import NARROW
 
 if TYPE_CHECKING:
@@ -146,10 +146,9 @@ class Waiting:
 
 def answer_late(model: StreamModel, predictor: Predictor | None, X: Rows, shown: np.ndarray) -> Answers:
     """Return what is said of rows that are learnt later; see `prediction.answer`."""
-    if not watches(model):
+    if not model.follows_drift:
         return answer(model, predictor, X, shown)
-    frozen = model.frozen(predictor)
-    return Answers() if frozen is None else Answers(*frozen.answers(X))
+    return Answers(*model.answer(X, predictor))
 
 
 def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, rows: int, late: int = 0) -> None:

@@ -21,7 +21,6 @@ from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
 from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import Layout, Schema, as_labels, is_whole
-from kampong.streaming.expert import Expert
 from kampong.streaming.history.history import History
 from kampong.streaming.late import LONGEST, Waiting, copies_state, take_copies
 from kampong.streaming.outputs.appended import Written
@@ -193,8 +192,6 @@ class Course:
         The course of the stream.
     predictor : Predictor or None
         What predicted the last batch, where the model can be frozen; it may be older than the model.
-    expert : Expert or None
-        What predicts beside it, where the stream is wide.
     coming : Predictor or None
         What takes the place of the predictor when the rows have doubled.
     challenger : Challenger or None
@@ -209,7 +206,6 @@ class Course:
     written: dict[str, Written] = field(default_factory=lambda: dict.fromkeys(OUTPUTS, Written()))
     history: History = field(default_factory=History)
     predictor: Predictor | None = None
-    expert: Expert | None = None
     coming: Predictor | None = None
     challenger: Challenger | None = None
     learnt: Learnt = field(default_factory=Learnt)
@@ -219,7 +215,6 @@ class Course:
         """Return what a run needs to go on, by name."""
         place = {} if self.place is None else {"place": self.place}
         predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
-        expert = {} if self.expert is None else {"expert": self.expert.to_state()}
         coming = {} if self.coming is None else {"coming": self.coming.to_state()}
         challenger = {} if self.challenger is None else {"challenger": self.challenger.to_state()}
         copies, waiting = copies_state(self.history.delays), {} if not self.waiting else self.waiting.to_state()
@@ -231,7 +226,6 @@ class Course:
             "history": self.history.to_state(),
             **place,
             **predictor,
-            **expert,
             **coming,
             **challenger,
             **({"copies": copies} if copies else {}),
@@ -442,7 +436,6 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     mine = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
-    expert = contents.part("expert") if "expert" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
     challenger = contents.part("challenger") if "challenger" in contents else None
     copies, waiting = contents.part("copies"), contents.part("waiting")
@@ -456,8 +449,6 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
         course.coming = made
         rows = state.counters.rows
         coming.require(rows < 2 * made.n_rows, f"n_rows is {made.n_rows}, and {rows} rows have been learnt")
-    if expert is not None:
-        _take_expert(expert, model, state)
     if challenger is not None:
         challenger.require(state.course is not None, "a model that was merged has none")
         assert state.course is not None
@@ -493,16 +484,6 @@ def _predictor_of(contents: Contents, model: StreamModel, state: StreamState) ->
     rows = state.counters.rows
     contents.require(predictor.n_rows <= rows, f"n_rows is {predictor.n_rows}, and {rows} rows have been learnt")
     return state.course, predictor
-
-
-def _take_expert(contents: Contents, model: StreamModel, state: StreamState) -> None:
-    """Give the stream what predicts beside its model, if it belongs to the model and to the rows so far."""
-    able = state.course is not None and state.counters.rows > 0 and model.can.freeze
-    contents.require(able, f"a {type(model.estimator).__name__}, or a model that was merged, has none")
-    assert state.course is not None
-    expert = state.course.expert = Expert.from_state(contents, model.estimator.n_features_in_)
-    known = set(expert.labels) <= set(model.classes or ())
-    contents.require(known, "it knows classes that the model does not")
 
 
 def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ OWNERS = {
     "epsilon": ("margin", "skm", "recursion"),
     "a": ("skm",),
     "kernel": ("fisher",),
+    "effort": ("fisher",),
 }
 """The methods that an option belongs to."""
 
@@ -33,6 +34,7 @@ def estimator(
     head: str = "auto",
     kernel: str = "",
     a: str = "",
+    effort: float | None = None,
 ) -> Any:
     """Return the estimator that the options describe.
 
@@ -46,6 +48,8 @@ def estimator(
         The seed of samples and landmarks.
     head, kernel, a : str
         Further options, as they are typed.
+    effort : float, optional
+        Nominal microseconds per row for what follows drift.
 
     Returns
     -------
@@ -56,8 +60,12 @@ def estimator(
 
     method = {"": "skm" if a else "margin" if epsilon else "fisher", "kampong": "skm"}.get(method, method)
     given = {"ridge": ridge != "auto", "head": head != "auto", "epsilon": bool(epsilon), "a": bool(a)}
-    _check_method(method, {**given, "kernel": bool(kernel)})
+    _check_method(method, {**given, "kernel": bool(kernel), "effort": effort is not None})
     wanted = _number("--components", components, whole=True)
+    if effort is not None and (kernel or half_life not in ("", "auto")):
+        raise UsageError("--effort belongs to --half-life auto, which follows drift. Leave one of them out.")
+    if effort is not None and not 0 <= effort < 1e9:
+        raise UsageError(f"--effort must be a number of microseconds ≥ 0; got {effort:g}.")
     if kernel:
         return _kernel(kernel, wanted, ridge, head, half_life, seed)
     if method == "recursion":
@@ -70,6 +78,8 @@ def estimator(
     if method == "fisher":
         wanted = None if wanted == "auto" else wanted
         value = "rule" if ridge == "rule" else _number("--ridge", ridge, words="auto or rule")
+        if effort is not None:
+            common["effort"] = effort
         return kampong.FisherDiscriminant(wanted, ridge=value, **common)
     if method == "interclass":
         return kampong.InterClassScatter(wanted, **common)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong.statistics.drift import DriftingScatter
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.schedule import Schedule
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
     from kampong.contract import StreamModel
     from kampong.predictor import Predictor
-    from kampong.statistics.ladder import Ladder
-    from kampong.statistics.stepper import Stepper
 
 
 class Answers(NamedTuple):
@@ -91,7 +88,7 @@ def answer(model: StreamModel, predictor: Predictor | None, X: Rows, shown: np.n
     if predictor is not None:
         points, found = predictor.answers(X)
         chances = np.full(len(found), np.nan)
-        if len(shown) and found.ndim == 1 and not watches(model):
+        if len(shown) and found.ndim == 1:
             chances[shown] = predictor.probabilities(X[shown]).max(axis=1)
         return Answers(points, found, chances)
     if model.can.freeze or (model.classes is not None and len(model.classes) < 2):
@@ -170,8 +167,7 @@ def renewed(model: StreamModel, predictor: Predictor | None, schedule: Schedule,
     if not due:
         return predictor
     keep = None if schedule.chooses(rows) else predictor
-    both = watches(model) or schedule.rare
-    return model.predictor(keep, all_rows=both, provisional=not schedule.is_full(rows)) or predictor
+    return model.predictor(keep, provisional=not schedule.is_full(rows)) or predictor
 
 
 def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sorted: bool = False) -> None:
@@ -197,30 +193,7 @@ def kept_at_end(model: StreamModel, predictor: Predictor | None, rows: int) -> P
     return predictor if kept else None
 
 
-def chances_of(model: StreamModel) -> Float | None:
-    """Return how probable a model that watches for drift found what it said of the last rows."""
-    ladder = ladder_of(model)
-    return None if ladder is None else ladder.chances
-
-
 def half_life_of(model: StreamModel) -> float | None:
-    """Return the half-life in use, infinite where nothing is forgotten; None for a model that has none."""
+    """Return the half-life of the statistics, infinite where they forget nothing; None for a model that has none."""
     found = model.read("half_life_")
     return None if found is None else float(found)
-
-
-def turn_of(model: StreamModel, rows: int) -> int:
-    """Return how many of so many rows come before a model that watches for drift may rest or must look again."""
-    ladder = ladder_of(model)
-    return rows if ladder is None else min(rows, ladder.turn)
-
-
-def watches(model: StreamModel) -> bool:
-    """Tell whether the model predicts each row itself before it learns it: half_life="auto"."""
-    return ladder_of(model) is not None
-
-
-def ladder_of(model: StreamModel) -> Ladder | Stepper | None:
-    """Return what follows drift, None where nothing does."""
-    statistics = model.statistics
-    return statistics.ladder if isinstance(statistics, DriftingScatter) else None

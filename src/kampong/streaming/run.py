@@ -20,7 +20,6 @@ from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
-from kampong.streaming.expert import Expert, asked, wants_expert
 from kampong.streaming.history.history import History, candidates
 from kampong.streaming.late import Waiting, answer_late, check_delay, copy_due
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
@@ -31,7 +30,6 @@ from kampong.streaming.prediction import (
     Answers,
     Said,
     answer,
-    chances_of,
     check_learns,
     classes_present,
     eigenvalues_of,
@@ -39,8 +37,6 @@ from kampong.streaming.prediction import (
     renewed,
     settle,
     together,
-    turn_of,
-    watches,
 )
 from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
@@ -304,7 +300,6 @@ class _Learner:
         self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
         self.known: set[Any] = set(self.model.classes or ())
         self.observed: dict[str, Any] = {}
-        self.expert: Expert | None = None
         self.coming: Coming | None = None
         self.challenger: Challenger | None = None
         self.shown: Predictor | None = None
@@ -419,7 +414,7 @@ class _Learner:
             return min(room, len(labels))
         if not self.waiting.delay:
             return self._piece(labels)
-        row_by_row = watches(self.model) or not self.model.can.freeze
+        row_by_row = self.model.follows_drift or not self.model.can.freeze
         return 1 if row_by_row else self._piece(self.waiting.labels(len(labels), labels))
 
     def _predict(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
@@ -459,28 +454,23 @@ class _Learner:
         if self.model.can.landmarks:
             due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
             rows = min(rows, due - self.run.counters.rows)
-        rows = min(rows, self.run.history.delays.next_copy - self.run.counters.rows)
-        return turn_of(self.model, rows)
+        return min(rows, self.run.history.delays.next_copy - self.run.counters.rows)
 
     def _schedule(self) -> Schedule:
         """Return when the predictor is renewed."""
-        return Schedule.of(self.model, rare=self.expert is not None and self.expert.leads)
+        return Schedule.of(self.model)
 
     def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         run = self.run
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        if not run.counters.rows and not self.waiting.delay and wants_expert(self.model, X):
-            self.expert = Expert(X.shape[1])
         said = self._ask(X, shown) if run.counters.rows else Answers()
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            labels = self._learn(X, y, declared, said.labels)
-        if labels is not None and labels is not said.labels:
-            said = said._replace(labels=labels, chances=chances_of(self.model))
-        if self.expert is not None:
-            said = self._ask_expert(self.expert, X, y, shown, said)
+            found = self._learn(X, y, declared)
+        if found is not None:
+            said = said._replace(labels=found[0], chances=found[1])
         run.counters.rows += len(y)
         if self.model.can.freeze:
             before = run.predictor
@@ -524,28 +514,11 @@ class _Learner:
                 self.run.predictor = found
 
     def _ask(self, X: Rows, shown: np.ndarray) -> Answers:
-        """Return what the model says of rows; where an expert predicts, of those on which both are compared."""
-        run = self.run
-        if self.expert is None or not self.expert.leads:
-            return answer(self.model, run.predictor, X, shown)
-        if run.predictor is None:
-            return Answers()
-        points = run.predictor.points(X) if self.out_path else None
-        return Answers(points, run.predictor.answers(X[asked(shown)])[1])
-
-    def _ask_expert(self, expert: Expert, X: Any, y: np.ndarray, shown: np.ndarray, said: Answers) -> Answers:
-        """Have the expert predict and learn rows, compare it with the subspace, and return what the leader said."""
-        if not expert.has_room(X.shape[1], len(self.known)):
-            self.expert = None
-            return said if not expert.leads else answer(self.model, self.run.predictor, X, shown)
-        leads, mine = expert.leads, expert.take(X, y)
-        if said.labels is not None:
-            some = asked(shown)
-            theirs = said.labels if leads else said.labels[some]
-            expert.judge(mine.labels[some] == y[some], theirs == y[some])
-        if not leads:
-            return said
-        return Answers(said.points, mine.labels, mine.chances) if mine.known > 1 else Answers(said.points)
+        """Return what the model says of rows; one that follows drift says their classes when it learns them."""
+        predictor = self.run.predictor
+        if not self.model.follows_drift:
+            return answer(self.model, predictor, X, shown)
+        return Answers(predictor.points(X) if self.out_path and predictor is not None else None)
 
     def _note_choices(self) -> None:
         """Tell the history what is in use now."""
@@ -568,20 +541,18 @@ class _Learner:
             self.model.move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
             if run.predictor is not None:
                 run.predictor = run.predictor.widened(self.run.memory.width)
-            if self.expert is not None:
-                self.expert.widen(self.run.memory.width)
             run.history.delays.widen(self.run.memory.width)
         self.waiting.widen(self.run.memory.width)
         return batch
 
-    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None) -> np.ndarray | None:
+    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> tuple[np.ndarray, Float] | None:
         """Let the model learn; if it raises an error, save what was learnt before.
 
-        A model that watches for drift predicts each row itself, with all rows before it; return its predictions.
+        A model that follows drift predicts each row itself, with all rows before it; return classes and probabilities.
         """
         run = self.run
         try:
-            return self.model.predict_then_learn(X, y, run.predictor, said, declared)
+            return self.model.predict_then_learn(X, y, run.predictor, declared)
         except ValueError as error:
             if run.counters.rows:
                 self.save()
@@ -605,7 +576,6 @@ class _Learner:
         seen: dict[str, Any] = {"labels": (), "predicted": (), "dead": batch.dead, "points": None}
         if batch.y is None or batch.X is None or not batch.rows:
             return seen
-        self._note_choices()  # the half-life may have changed since the predictor was renewed
         seen |= {"labels": batch.y, "predicted": said.predicted}
         shown = candidates(batch.rows)
         points = None if said.points is None else said.points[shown]
@@ -720,7 +690,6 @@ class _Learner:
             self.written,
             run.history,
             run.predictor,
-            self.expert,
             coming,
             self.challenger,
             run.learnt,
@@ -750,7 +719,7 @@ class _Learner:
         run.learnt = course.learnt
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
-        self.expert, self.challenger = course.expert, course.challenger
+        self.challenger = course.challenger
         self.waiting = course.waiting or self.waiting
         if course.coming is not None:
             self.coming = Coming(course.coming, course.coming.n_rows)

@@ -28,7 +28,7 @@ EARLY = 2**11
 """Rows up to which a wide model is renewed more often: a solve costs little while the sample is small."""
 
 LATE = 2**12
-"""Rows from which on a model is renewed still less often where something else predicts."""
+"""Rows from which on a wide model is renewed still less often where a contest predicts."""
 
 NARROW = 128
 """Up to this width a solve is quick enough to come after every row at first, and after every row of a new class."""
@@ -53,8 +53,8 @@ class Schedule:
     early : int
         See `late`.
     rare : bool
-        Whether something else predicts: then renewals come only when the rows have grown fourfold, past 4,096 rows
-        sixteenfold, and choices at row 16 and from 4,096 on.
+        Whether a solve is dear and a contest predicts: then renewals come only when the rows have grown fourfold, past
+        4,096 rows sixteenfold, and choices at row 16 and from 4,096 on.
     """
 
     least: int
@@ -66,8 +66,8 @@ class Schedule:
     rare: bool = False
 
     @classmethod
-    def of(cls, model: StreamModel, *, rare: bool = False) -> Schedule:
-        """Return the schedule of a model that has learnt a row; `rare` where something else predicts."""
+    def of(cls, model: StreamModel) -> Schedule:
+        """Return the schedule of a model that has learnt a row."""
         width, early = model.width, EARLY
         if width > WIDEST:
             # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
@@ -82,7 +82,7 @@ class Schedule:
             least, parts, growth, late, early = 1, 32, 2, 8, FULL
         half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        return cls(least, parts, most and max(most, least), growth, late, early, rare)
+        return cls(least, parts, most and max(most, least), growth, late, early, model.follows_drift and width > WIDEST)
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""

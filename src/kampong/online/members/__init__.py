@@ -3,6 +3,7 @@
 from kampong.online.members.chain import LabelChain
 from kampong.online.members.discriminant import Discriminant
 from kampong.online.members.frequencies import Frequencies
+from kampong.online.members.given import Given
 from kampong.online.members.least_squares import LeastSquares
 from kampong.online.members.member import Field, Member, Rows
 from kampong.online.members.neighbours import Neighbours
@@ -15,6 +16,7 @@ from kampong.online.members.wide import WidePassiveAggressive, WideSoftmax
 
 MEMBERS: list[type[Member]] = [
     Frequencies,
+    Given,
     LabelChain,
     Softmax,
     PassiveAggressive,

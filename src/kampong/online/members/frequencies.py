@@ -17,6 +17,7 @@ class Frequencies(Member):
     """Counts of each class, halved with the half-life; one count is shared by all classes."""
 
     name = "frequencies"
+    always = True
     wide = None
 
     def fields(self) -> dict[str, Field]:

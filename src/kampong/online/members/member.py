@@ -33,6 +33,8 @@ class Rows(NamedTuple):
         The weights, positive for rows that are learnt.
     learn : array of bool of shape (rows,)
         Whether to learn each row after it was predicted.
+    given : array of shape (rows, classes)
+        The log-probabilities that somebody outside the contest gives; without rows where nobody does.
     """
 
     points: Float
@@ -44,6 +46,7 @@ class Rows(NamedTuple):
     known: Integer
     weights: Float
     learn: np.ndarray
+    given: Float
 
 
 class Field(NamedTuple):
@@ -88,16 +91,22 @@ class Member:
     """
 
     name: ClassVar[str]
-    answers: int = 1
-    """How many predictors it enters into the contest: one per learning rate, for example."""
-
     uses_last_label: ClassVar[bool] = False
+    uses_given: ClassVar[bool] = False
+    always: ClassVar[bool] = False
+    """Whether it takes part whatever it costs."""
+
     wide: ClassVar[bool | None] = False
     """Whether it reads the entries of wide rows, rather than standardised columns; None if it reads neither."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self.settings, self.seed = settings, seed
         self.arrays: dict[str, Any] = {}
+
+    @property
+    def answers(self) -> int:
+        """How many predictors it enters into the contest: one per learning rate, for example."""
+        return 1
 
     def fields(self) -> dict[str, Field]:
         """Return the arrays that are remembered."""

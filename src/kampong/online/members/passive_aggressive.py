@@ -24,7 +24,7 @@ class PassiveAggressive(Member):
     name = "passive_aggressive"
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per strength."""
         return len(self.settings.strengths)
 

@@ -19,7 +19,7 @@ class Products(Member):
     name = "products"
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per learning rate."""
         return len(self.settings.learning_rates)
 

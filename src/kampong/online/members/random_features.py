@@ -23,7 +23,7 @@ class Fourier(Member):
     name = "fourier"
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per width."""
         return self.settings.widths
 

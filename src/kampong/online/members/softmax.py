@@ -17,9 +17,10 @@ class Softmax(Member):
     """A step moves the scores of the row by the learning rate times their gradient, so old rows fade by themselves."""
 
     name = "softmax"
+    always = True
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per learning rate."""
         return len(self.settings.learning_rates)
 

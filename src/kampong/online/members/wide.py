@@ -22,10 +22,11 @@ class WideSoftmax(Member):
     """
 
     name = "wide_softmax"
+    always = True
     wide = True
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per learning rate."""
         return len(self.settings.wide_rates)
 
@@ -56,7 +57,7 @@ class WidePassiveAggressive(Member):
     wide = True
 
     @property
-    def answers(self) -> int:  # type: ignore[override]
+    def answers(self) -> int:
         """One per strength."""
         return len(self.settings.strengths)
 

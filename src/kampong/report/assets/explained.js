@@ -152,7 +152,7 @@ class Choices {
     this.part.body.append(this.curve.element, this.tables)
   }
   show({ choices, chosen }) {
-    const { parameter, log, curve, heads, half_lives, judges } = choices,
+    const { parameter, log, curve, heads, members, judges } = choices,
       name = parameter === "epsilon" ? "ε" : parameter
     this.element.hidden = !log.length && !curve && !Object.keys(heads).length
     if (this.element.hidden) return
@@ -185,7 +185,7 @@ class Choices {
         inside ? [curve.chosen, losses[low] + part * (losses[next] - losses[low])] : null,
       )
     }
-    const compared = (title, losses, used, words, why = "") => {
+    const compared = (title, losses, used, words) => {
       const order = Object.entries(losses).sort((a, b) => a[1] - b[1])
       return order.length < 2
         ? []
@@ -197,17 +197,9 @@ class Choices {
               title,
               true,
             ),
-            ...(why ? [h("p", { class: "note" }, why)] : []),
           ]
     }
-    // The rule by which a half-life is chosen, so that a smaller loss that is not in use does not puzzle.
-    const rule =
-      choices.awake === false
-        ? `None is in use: together the half-lives lowered the loss by less than ${choices.worth} a row.`
-        : `Losses are summed; one counts half after ${whole(choices.memory)} rows. The half-life in use stays until the loss of ` +
-          `another is smaller by more than ${choices.lead}, so that chance changes nothing.`
-    const last = log.at(-1),
-      life = last ? String(last.half_life) : ""
+    const last = log.at(-1)
     const spell = (one) => [
       whole(one.row),
       figures(one.value),
@@ -216,13 +208,20 @@ class Choices {
     ]
     this.tables.replaceChildren(
       ...compared("Heads", heads, last?.head ?? chosen.find((one) => one.name === "head")?.value, "head"),
-      ...compared(
-        choices.awake === false ? "Half-lives, when they were last compared: forgetting did not help" : "Half-lives",
-        half_lives,
-        life,
-        "half-life in rows",
-        rule,
-      ),
+      ...(Object.keys(members).length
+        ? [
+            h("h3", null, "Who predicts"),
+            plainTable(
+              ["member of the contest", "weight"],
+              Object.entries(members)
+                .sort((a, b) => b[1] - a[1])
+                .map(([key, weight]) => [key.replaceAll("_", " "), figures(weight)]),
+              "Who predicts",
+              true,
+            ),
+            h("p", { class: "note" }, "Every member learns every row. Its recent losses say how much it counts."),
+          ]
+        : []),
       ...(log.length
         ? [
             h("h3", null, "When it changed"),

@@ -1,0 +1,371 @@
+"""Following drift, half_life="auto": an estimator of all rows whose answers come from a contest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import numpy as np
+from scipy import sparse, special
+from sklearn.utils.validation import check_is_fitted
+
+from kampong._core.locks import lock_of, one_at_a_time, whole
+from kampong.data.labels import codes_among, labels_from, labels_state
+from kampong.data.validation import (
+    check_number,
+    check_weights,
+    in_dtype_of,
+    logs_in_dtype_of,
+    validate_batch,
+)
+from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.online.contest import check_entries
+from kampong.online.follower import Follower
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Float, Integer, Rows
+    from kampong.files import Contents
+    from kampong.predictor import Predictor
+
+EFFORT = 12.0
+"""Nominal microseconds per row: all members but neighbours for 20 columns and two classes."""
+
+TOGETHER = 64
+"""Rows are given to a predictor in multiples of this number, so that how BLAS takes them does not depend on batches."""
+
+
+@dataclass(frozen=True)
+class AnsweringContest:
+    """What a contest and a predictor of all rows say of rows; a copy of the contest makes it what they said once.
+
+    Attributes
+    ----------
+    follower : Follower
+        The contest.
+    predictor : Predictor or None
+        What knows all rows, None where it takes no part.
+    classes : array of shape (n_classes,)
+        The labels, sorted.
+    appeared : array of int of shape (n_classes,)
+        The number of each label, in the order in which they appeared.
+    """
+
+    follower: Follower
+    predictor: Predictor | None
+    classes: np.ndarray
+    appeared: Integer
+
+    def log_probabilities(self, rows: Rows) -> Float:
+        """Return log-probabilities in the order of the labels, moved to the shares of classes that were given."""
+        logs = self.follower.predict(rows, self.given(rows))
+        return in_order(logs, self.appeared, self.predictor)
+
+    def given(self, rows: Rows) -> Float | None:
+        """Return what the predictor of all rows says of rows, for the contest: labels by their numbers."""
+        if self.predictor is None or not rows.shape[0]:
+            return None
+        order = self.appeared[codes_among(self.classes, self.predictor.classes)]
+        logs = np.full((rows.shape[0], len(self.classes)), -np.inf)
+        seen = self.predictor.seen_points(_padded(rows))
+        logs[:, order] = self.predictor.head.log_probabilities(seen)[: rows.shape[0]]
+        return logs
+
+    def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
+        """Return the coordinates of rows, None without a predictor of all rows, and their classes."""
+        points = None if self.predictor is None else self.predictor.points(X)
+        best = np.argmax(self.log_probabilities(X), axis=1)
+        return points, self.classes[best]
+
+    def widened(self, n_features: int) -> Self:
+        """Return the same for wider rows; the further columns were 0 so far."""
+        predictor = None if self.predictor is None else self.predictor.widened(n_features)
+        return replace(self, follower=self.follower.widened(n_features), predictor=predictor)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything by name."""
+        state = {
+            "contest": self.follower.to_state(),
+            "classes": labels_state(self.classes),
+            "appeared": np.array(self.appeared, dtype=np.int64),
+        }
+        return state if self.predictor is None else {**state, "predictor": self.predictor.to_state()}
+
+    @classmethod
+    def from_state(cls, contents: Contents, predictor: Predictor | None, n_features: int) -> Self:
+        """Return what `to_state` wrote, each value checked.
+
+        Parameters
+        ----------
+        contents : Contents
+            The state without its predictor.
+        predictor : Predictor or None
+            The predictor.
+        n_features : int
+            The width of the rows.
+
+        Returns
+        -------
+        AnsweringContest
+            It answers the same.
+        """
+        classes = labels_from(contents.part("classes"))
+        appeared = contents.array("appeared", np.int64, (len(classes),))
+        ordered = len(np.unique(classes)) == len(classes) and bool((np.unique(classes) == classes).all())
+        contents.require(ordered, "classes are not sorted, or hold a label twice")
+        contents.require(
+            np.array_equal(np.sort(appeared), np.arange(len(classes))), "appeared does not number the classes"
+        )
+        known = predictor is None or set(predictor.classes.tolist()) <= set(classes.tolist())
+        contents.require(known, "the predictor knows classes that the contest does not")
+        follower = Follower.from_state(contents.part("contest"), n_features, len(classes))
+        contents.finish()
+        return cls(follower, predictor, classes, appeared)
+
+
+def in_order(logs: Float, appeared: Integer, predictor: Predictor | None) -> Float:
+    """Return log-probabilities in the order of the labels, moved to the shares of classes that were given."""
+    logs = logs[:, appeared]
+    if predictor is None or predictor.shift is None or len(predictor.shift) != logs.shape[1]:
+        return logs
+    moved: Float = special.log_softmax(logs + predictor.shift, axis=1)
+    return moved
+
+
+class FollowsDrift(DiscriminantSubspace):
+    """Gives an estimator half_life="auto": every row is learnt by its statistics and by a contest.
+
+    The statistics forget nothing. The contest has members that follow drift, and one that says what the predictor of
+    all rows says. The answers about classes are those of the contest; directions are those of all rows.
+    """
+
+    effort: Any
+    _follows_drift = True
+    _follower: Follower | None = None
+
+    @property
+    def member_weights_(self) -> dict[str, float]:
+        """How much each answer counts in the contest of half_life="auto"; empty where there is none."""
+        check_is_fitted(self)
+        follower = self._follows()
+        return {} if follower is None else follower.member_weights
+
+    # Answers.
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row, or the indicator matrix of its probable labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_labels)
+            Labels as they were given to `fit`.
+        """
+        if self._follows() is None:
+            return super().predict(X)
+        labels: np.ndarray = self.classes_[np.argmax(self._contest_logs(self._rows(X)), axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of each class, or of each label on its own.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Rows sum to one, but for multi-label targets. float32 for float32 rows.
+        """
+        if self._follows() is None:
+            return super().predict_proba(X)
+        rows = self._rows(X)
+        return in_dtype_of(rows, np.exp(self._contest_logs(rows)))
+
+    def predict_log_proba(self, X: Any) -> Float:
+        """Return the logarithm of the probability of each class, or of each label on its own.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            The logarithms of `predict_proba`; −∞ for a class that has no weight. float32 for float32 rows.
+        """
+        if self._follows() is None:
+            return super().predict_log_proba(X)
+        rows = self._rows(X)
+        return logs_in_dtype_of(rows, self._contest_logs(rows))
+
+    def decision_function(self, X: Any) -> Float:
+        """Return the score of each class: the log-posterior up to a constant of the row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of the second less that of the first; for multi-label targets the log-odds of
+            each label. float32 for float32 rows.
+        """
+        if self._follows() is None:
+            return super().decision_function(X)
+        rows = self._rows(X)
+        logs = self._contest_logs(rows)
+        return in_dtype_of(rows, np.asarray(logs[:, 1] - logs[:, 0]) if logs.shape[1] == 2 else logs)
+
+    def to_sklearn(self, *, sparse: bool | None = None) -> Any:
+        """Return a fitted scikit-learn pipeline with the same answers; see `FisherDiscriminant` without half-life.
+
+        Parameters
+        ----------
+        sparse : bool, optional
+            Whether the pipeline keeps sparse rows sparse.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            Fitted; it can be pickled. A contest (half_life="auto") is refused.
+        """
+        if self._follows() is not None:
+            self._refuse_contest("to_sklearn", TypeError)
+        return super().to_sklearn(sparse=sparse)
+
+    def _refuse_contest(self, what: str, kind: type[Exception]) -> NoReturn:
+        raise kind(
+            f"{type(self).__name__}.{what}: with half_life='auto' a contest of learners answers, which is not linear "
+            "and cannot be exported. set_params(half_life=None) answers by the model of all rows, which can."
+        )
+
+    def _planes(self) -> tuple[Float, Float]:
+        if self._follows() is not None:
+            self._refuse_contest("coef_", AttributeError)
+        return super()._planes()
+
+    def _following(self) -> Follower | None:
+        """Return what follows drift, None where nothing does."""
+        return self._follower if isinstance(self.half_life, str) else None
+
+    def _follows(self) -> Follower | None:
+        """Return what answers in place of the predictor, None where that answers itself."""
+        follower = self._following()
+        return None if follower is None or follower.classes < 2 else follower
+
+    def _contest_logs(self, rows: Rows, *, solve: bool = True) -> Float:
+        """Return the contest's log-probabilities of rows, in the order of `classes_`; `solve` solves for all rows."""
+        check_entries(rows, type(self).__name__)
+        with lock_of(self):
+            known = self._solved() if solve else None
+            contest = self._contest(known)
+            assert contest is not None
+            logs = contest.log_probabilities(rows)
+        if known is not None:
+            self._say(known)
+        return logs
+
+    def _contest(self, predictor: Predictor | None) -> AnsweringContest | None:
+        """Return what answers, with a predictor of all rows; None where no contest does."""
+        follower = self._follows()
+        if follower is None:
+            return None
+        return AnsweringContest(follower, predictor, self._statistics.classes, self._statistics.appeared)
+
+    # Learning.
+
+    def _start(self, n_features: int, y: Any) -> None:
+        super()._start(n_features, y)
+        widest = max(n_features, getattr(self, "_widest", 0))
+        auto = isinstance(self.half_life, str)
+        self._follower = Follower(float(self.effort), self._seed(), widest) if auto else None
+
+    @one_at_a_time
+    def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
+        super()._learn(X, y, sample_weight, classes)
+        self._follow(X, y, sample_weight, None)
+
+    def _follow(self, X: Rows, y: Any, sample_weight: Any, given: Float | None) -> Float | None:
+        """Let the contest predict and learn rows that the statistics have learnt; return its log-probabilities."""
+        if self._statistics.multilabel:
+            self._follower = None
+        if self._follower is None:
+            return None
+        weights = check_weights(sample_weight, X.shape[0])
+        taught = np.flatnonzero(weights)
+        if len(taught) < len(weights):
+            X, y, weights = X[taught], np.asarray(y)[taught], weights[taught]
+        codes, labels = self._statistics.numbers_of(y), len(self._statistics.classes)
+        if given is not None and given.shape[1] < labels:
+            given = np.pad(given, ((0, 0), (0, labels - given.shape[1])), constant_values=-np.inf)
+        return self._follower.learn(X, codes, weights, labels, given)
+
+    @whole
+    def _predict_then_learn(self, X: Rows, y: Any, predictor: Predictor | None) -> tuple[np.ndarray, Float] | None:
+        """Predict each row and then learn it, with half_life="auto".
+
+        `predictor` is one of all rows, which takes part in the contest. Return the classes and how probable they were;
+        None while fewer than two are known.
+        """
+        X, y = validate_batch(self, X, y, reset=False)
+        assert self._follower is not None
+        known, contest = self._follower.classes, self._contest(predictor)
+        given = None if contest is None else contest.given(X)
+        super()._learn(X, y, None)
+        logs = self._follow(X, y, None, given)
+        if logs is None or known < 2:
+            return None
+        logs = in_order(logs, self._statistics.appeared, predictor)
+        best = np.argmax(logs, axis=1)
+        return self.classes_[best], np.exp(logs[np.arange(len(best)), best])
+
+    def _keep_all(self) -> None:
+        self._follower = None
+        self._forget_results()
+
+    @one_at_a_time
+    def _move_columns(self, places: Integer, n_features: int) -> None:
+        super()._move_columns(places, n_features)
+        if self._follower is not None:
+            stay = np.array_equal(places, np.arange(len(places)))
+            self._follower = self._follower.widened(n_features) if stay else None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        step = f"{EFFORT:g} is the default."
+        check_number(type(self).__name__, "effort", self.effort, low=0.0, high=1e9, next_step=step)
+
+    def _beside(self) -> dict[str, Any]:
+        follower = self._following()
+        return {} if follower is None else {"contest": follower.to_state()}
+
+    def _from_state(self, contents: Contents) -> None:
+        super()._from_state(contents)
+        self._follower = None
+        if "contest" in contents:
+            contents.require(
+                isinstance(self.half_life, str), f"half_life is {self.half_life!r}, and there is a contest"
+            )
+            labels = len(self._statistics.classes)
+            self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
+
+
+def _padded(rows: Rows) -> Rows:
+    """Return rows and as many empty ones as make their number a multiple of `TOGETHER`."""
+    missing = -rows.shape[0] % TOGETHER
+    if not missing:
+        return rows
+    if isinstance(rows, np.ndarray):
+        return np.concatenate([rows, np.zeros((missing, rows.shape[1]), dtype=rows.dtype)])
+    indptr = np.append(rows.indptr, np.full(missing, rows.indptr[-1]))
+    shape = (rows.shape[0] + missing, rows.shape[1])
+    return sparse.csr_array((rows.data, rows.indices, indptr), shape=shape)
