@@ -188,6 +188,8 @@ def test_the_report_opens_from_disk_and_shows_the_numbers_of_its_data(browser, r
         assert number(browser.figure(key)) == pytest.approx(data["measures"][key], abs=5.1e-4)
         more = browser.run("return one(`.tiles [data-key='${arguments[0]}'] .more`).textContent", key)
         assert number(more.removeprefix("recent ")) == pytest.approx(data["recent"][key], abs=5.1e-4)
+    for key, slack in (("last_label", 5.1e-4), ("kappa_last_label", 5.1e-3)):
+        assert number(browser.figure(key)) == pytest.approx(data["baselines"][key], abs=slack)
     assert number(browser.figure("rows")) == data["totals"]["rows"]
     assert number(browser.figure("classes")) == n_classes
     assert number(browser.figure("rows_per_second")) == round(data["totals"]["rows_per_second"])

@@ -64,6 +64,13 @@ def test_every_number_is_what_an_independent_count_of_the_predictions_says(tmp_p
         assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(y, z), abs=1e-12)
         assert found["macro_f1"] == pytest.approx(metrics.f1_score(y, z, average="macro"), abs=1e-12)
 
+    labels = [row["label"] for row in rows]
+    before = [i for i, row in enumerate(rows) if row["predicted"]]
+    last = sum(labels[i] == labels[i - 1] for i in before) / len(before)
+    assert data["baselines"]["last_label"] == pytest.approx(last, abs=1e-12)
+    assert data["baselines"]["kappa"] == pytest.approx(metrics.cohen_kappa_score(true, said), abs=1e-12)
+    assert data["unscored"] == len(rows) - len(scored)
+
     classes = data["classes"]
     assert classes["name"] == ["a", "b", "c", "d"]
     assert classes["rows"] == [sum(row["label"] == name for row in rows) for name in "abcd"]

@@ -19,8 +19,9 @@ from kampong.contract import Abilities, PartialFitModel, stream_model
 from kampong.data.validation import check_weights, validate_batch
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.following import AnsweringContest
-from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.kernel_subspace import KernelPredictor, KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -284,6 +285,31 @@ class FisherModel(SubspaceModel):
         return shares
 
 
+class FrozenKernel:
+    """A kernel predictor with its own landmarks: those of the model may be placed again while it is kept.
+
+    Parameters
+    ----------
+    predictor : KernelPredictor
+        The predictor.
+    """
+
+    def __init__(self, predictor: KernelPredictor) -> None:
+        self.predictor = predictor
+
+    def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
+        """Return the coordinates of rows and their classes."""
+        return self.predictor.answers(X)
+
+    def widened(self, n_features: int) -> Self:
+        """Return itself: the columns of a kernel are fixed."""
+        return self
+
+    def to_state(self) -> dict[str, Any]:
+        """Return landmarks and predictor by name."""
+        return {"basis": self.predictor.basis.to_state(), "predictor": self.predictor.to_state()}
+
+
 class KernelModel(SubspaceModel):
     """The contract for the kernel subspaces: landmarks are placed with the first batch and stay.
 
@@ -309,6 +335,20 @@ class KernelModel(SubspaceModel):
     def chosen(self) -> str:
         """The name of the parameter that `choice_` is about."""
         return super().chosen if self.estimator._width is None else "gamma"
+
+    def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
+        """Return the stream's predictor, or with `saved` the one of a model file, with its landmarks."""
+        found = super().frozen(predictor, saved=saved)
+        return FrozenKernel(found) if isinstance(found, KernelPredictor) else None
+
+    def frozen_from(self, contents: Contents) -> Frozen:
+        """Return a predictor that a file holds with its landmarks."""
+        part, rest = contents.part("basis"), contents.part("predictor")
+        kind = FourierBasis if "n_fourier" in part else LandmarkBasis
+        rest.expect("mean", (part.look("n_fourier" if kind is FourierBasis else "n_landmarks"),))
+        basis = kind.from_state(part, self.estimator.n_features_in_)
+        contents.finish()
+        return FrozenKernel(KernelPredictor.from_state_on(rest, basis))
 
     def blank(self, seed: int | None = None) -> Self:
         """Return a model on the same landmarks that has learnt nothing."""
