@@ -77,6 +77,7 @@ LIMITS = {
     "margin/problem": "CHUNK LEAST",
     "online/columns": "FLAT",
     "online/contest": "ANSWERS",
+    "predictor": "BLOCK",
     "recursions/recursion": "SAFE LARGEST",
     "recursions/steps": "DEPENDENT",
     "report/admission": "MOST PATIENCE PAUSE REQUEST",

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import FitWatcher, with_callbacks
-from kampong._core.locks import whole
 from kampong.data.validation import check_choice, check_number
 from kampong.files import savable
 from kampong.margin.core_set import solve
@@ -271,6 +271,9 @@ class MaxMinOverClassifier(OverClassifier):
 
     _forget = True
 
+    def _soft(self) -> tuple[Any, str]:
+        return self.nu, self.nu_of
+
     def __init__(
         self,
         nu: Any = None,
@@ -303,9 +306,6 @@ class MaxMinOverClassifier(OverClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
         self.verbose = verbose
-
-    def _soft(self) -> tuple[Any, str]:
-        return self.nu, self.nu_of
 
 
 @savable
