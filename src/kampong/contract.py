@@ -9,6 +9,7 @@ also one of scikit-learn, and says what such an estimator cannot do. The subspac
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import dataclass
 from functools import singledispatch
@@ -19,7 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong.files.models import CLASSES
+from kampong.files.models import CLASSES, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
 
-__all__ = ["Abilities", "PartialFitModel", "StreamModel", "stream_model"]
+__all__ = ["Abilities", "Frozen", "FrozenEstimator", "PartialFitModel", "StreamModel", "stream_model"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,19 @@ class Abilities:
     merge: bool = False
     unlearn: bool = False
     landmarks: bool = False
+
+
+class Frozen(Protocol):
+    """What answers rows as a model did at one time. A `Predictor` is one."""
+
+    def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
+        """Return the coordinates of rows, None if there are none, and their classes."""
+
+    def widened(self, n_features: int) -> Self:
+        """Return the same for wider rows; the further columns count for nothing."""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything by name, for `StreamModel.frozen_from`."""
 
 
 class StreamModel(Protocol):
@@ -130,6 +144,16 @@ class StreamModel(Protocol):
         serves only until the next one.
         """
 
+    def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
+        """Return what answers as the stream would now and does not change with later rows, None if nothing can.
+
+        `predictor` is the stream's own. With `saved` the answers are those of the model file, if the stream ended now
+        and `settle` were called with this predictor: so a stream measures what its saved model is worth later on.
+        """
+
+    def frozen_from(self, contents: Contents) -> Frozen:
+        """Return what `Frozen.to_state` wrote, each value checked."""
+
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Solve, so that a saved model answers at once; what cannot be solved says so when it is read.
 
@@ -166,6 +190,31 @@ class StreamModel(Protocol):
 
     def predictor_from(self, contents: Contents) -> Predictor:
         """Return a predictor of this model that a file holds: a resumed stream predicts the same bits."""
+
+
+class FrozenEstimator:
+    """A copy of an estimator that nothing learns any more.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The copy.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
+        """Return no coordinates, and the classes of rows."""
+        return None, self.estimator.predict(X)
+
+    def widened(self, n_features: int) -> Self:
+        """Return itself: the columns of such an estimator are fixed."""
+        return self
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the estimator as the bytes of a model file."""
+        return {"estimator": np.frombuffer(to_bytes(self.estimator, solve=False), dtype=np.uint8)}
 
 
 class PartialFitModel:
@@ -290,6 +339,22 @@ class PartialFitModel:
     ) -> Predictor | None:
         """Refuse."""
         self._refuse("be frozen: it has no predictor apart from its state")
+
+    def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
+        """Return a copy of the estimator that answers; None if it predicts nothing, or knows fewer than two classes."""
+        known = self.classes
+        if not (self.can.predict and self.fitted) or (known is not None and len(known) < 2):
+            return None
+        return FrozenEstimator(copy.deepcopy(self.estimator))
+
+    def frozen_from(self, contents: Contents) -> Frozen:
+        """Return a copy of the estimator that a file holds."""
+        found = from_bytes(contents.array("estimator", np.uint8, (None,)).tobytes())
+        contents.finish()
+        width = getattr(found, "n_features_in_", None)
+        fits = type(found) is type(self.estimator) and width == self.read("n_features_in_")
+        contents.require(fits, f"it is a {type(found).__name__} of {width} columns, which the model is not")
+        return FrozenEstimator(found)
 
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Do nothing: there is nothing to solve."""

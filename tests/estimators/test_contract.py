@@ -338,6 +338,7 @@ TAKEN = {
     "priors": (None,),
     "random_state": (None,),
     "nu": (None,),
+    "class_weight": (None,),
     "a": (None, 2.5),
     "scale": (True,),
     "warm_start": (True,),

@@ -20,6 +20,19 @@ from kampong.margin import problem as problem_module
 BOTH = [MinOverClassifier, MaxMinOverClassifier]
 
 
+def weighted(estimator):
+    """Return the checks of weights that a core vector machine fails, with the reason."""
+    if not isinstance(estimator, CoreVectorClassifier):
+        return {}
+    within = (
+        "Each fit ends at its own duality gap; test_weights_are_counts compares weights with copies at a small one."
+    )
+    failed = {f"check_sample_weight_equivalence_on_{kind}_data": within for kind in ("dense", "sparse")}
+    ball = "The ball of the papers needs patterns of equal length, so weights are refused with criterion='meb'."
+    refused = ("check_class_weight_classifiers", "check_sample_weights_not_overwritten")
+    return failed | (dict.fromkeys(refused, ball) if estimator.criterion == "meb" else {})
+
+
 # The checks fit random labels and few rows, where a hard margin is hardly there, and say so in a warning. The paper's
 # walk with a soft margin comes to no end there; 5,000 steps are far past the accuracy that one check asks for.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -34,7 +47,8 @@ BOTH = [MinOverClassifier, MaxMinOverClassifier]
         MaxMinOverClassifier(nu=0.1),
         CoreVectorClassifier(criterion="meb", tol=1e-3, selection="sample"),
         CoreVectorClassifier(kernel="linear"),
-    ]
+    ],
+    expected_failed_checks=weighted,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

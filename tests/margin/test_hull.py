@@ -32,7 +32,7 @@ def gram(hull, K):
 def run_pairwise(hull, K, alpha, *, tol=1e-10, steps=10**6):
     alpha = alpha.copy()
     gradient = gram(hull, K) @ alpha
-    settings = (hull.signs, hull.offset, hull.ridge, hull.groups, 2 if hull.split else 1, hull.cap)
+    settings = (hull.signs, hull.offset, hull.ridges, hull.groups, 2 if hull.split else 1, hull.caps)
     result = pairwise(K, np.diag(K).copy(), *settings, alpha, gradient, tol, -1.0, steps)
     return alpha, gradient, result
 

@@ -36,6 +36,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("drift", 400, "keep all"),
         ("streams", 20, "best peer"),
         ("contest", 60, "reporting half"),
+        ("delays", 20, "late 10,000"),
         ("smo", 4, "MaxMinOver"),
         ("river_stream", 100, "one row of 64 features"),
         ("cluster", 400, "graph of 10,000 files"),

@@ -46,7 +46,8 @@ def run(folder, name="a.csv"):
     os.chdir(folder)
     source = Source(name, Layout(label="kind", **options["layout"]))
     learn(source, eval(options["model"]), model_file="m",
-          out="o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]))
+          out="o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]),
+          label_delay=options["delay"])
 
 def go_on(folder):
     try:
@@ -156,14 +157,16 @@ STREAMS = {
 }
 
 
-def drive(folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None, before=False):
+def drive(
+    folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None, before=False, delay=0
+):
     """Return what each stream left, a list of rounds, beside the one that nobody killed."""
     if write is None:
         write_points(folder / "a.csv", rows, bad=0.05)
     else:
         write(folder / "a.csv", rows)
     options = {"folder": str(folder), "streams": streams, "seed": seed, "longest": longest, "pause": pause}
-    options |= {"model": model, "layout": layout or {}, "before": before}
+    options |= {"model": model, "layout": layout or {}, "before": before, "delay": delay}
     if before:
         write_points(folder / "b.csv", rows, seed=1, bad=0.05)
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
@@ -208,6 +211,14 @@ def test_killed_a_hundred_times_in_the_middle_of_a_second_file(tmp_path, model, 
     assert all(one == whole for one in rounds["killed"])
 
 
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.slow)], ids=["ten times", "a hundred times"])
+def test_killed_while_rows_wait_for_their_labels(tmp_path, kills):
+    options = {"model": TEXT, "write": write_everything, "layout": {"text": "note"}, "delay": 150}
+    whole, rounds = drive(tmp_path, [("killed", "", kills)], rows=70 * kills, longest=0.7, **options)
+    assert all(one == whole for one in rounds["killed"])
+    assert [whole[0]["stream"][f"counters.{name}"] for name in ("rows", "waiting")] == [70 * kills, 0]
+
+
 def kill(folder, name, kills, rows, **more):
     """Kill a stream of those above so often, and compare."""
     write, layout, model, beside = STREAMS[name]
@@ -230,7 +241,7 @@ def test_killed_twenty_times_among_missing_numbers_words_and_quoted_line_breaks(
     assert counters == {"rows": 700, "dead": 14, "filled": 100 + 64}
 
 
-# Twelve hundred kills in all; each test is a minute or two, so that they can be spread over time.
+# Thirteen hundred kills in all; each test is a minute or two, so that they can be spread over time.
 
 
 @pytest.mark.slow

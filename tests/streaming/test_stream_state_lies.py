@@ -62,6 +62,7 @@ def run(folder, kind, *, stop_at=300):
         model_file=str(folder / kind),
         out=str(folder / f"{kind}.csv") if kind == "points" else "",
         classes=["a", "b", "c"] if kind == "points" else (),
+        label_delay=40 if kind == "pairs" else 0,
         stop=stop,
         watch=lambda run: stop.set() if run.counters.rows >= stop_at else None,
     )

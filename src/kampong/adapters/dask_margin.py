@@ -24,7 +24,7 @@ from kampong.adapters.dask_parts import Parts, Reader, compute, count_workers, c
 from kampong.adapters.file_parts import Counts
 from kampong.data.validation import check_finite, check_rows, refuse_overflow
 from kampong.kernels.functions import Columns, columns_of, kernel_scores
-from kampong.margin.classifiers import CoreVectorClassifier
+from kampong.margin.core_vector import CoreVectorClassifier
 from kampong.margin.mmda import MaximumMarginDiscriminant
 from kampong.margin.remote_fit import feature_map, fit_on_parts
 from kampong.margin.remote_protocol import (

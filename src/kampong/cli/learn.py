@@ -178,6 +178,13 @@ def learn(
     again: Annotated[
         bool, typer.Option("--again", help="Learn files once more that were learnt before.", rich_help_panel=SOURCE)
     ] = False,
+    label_delay: Annotated[
+        int,
+        typer.Option(
+            help="Learn each label only when so many more rows have been predicted, as where labels come late.",
+            rich_help_panel=SOURCE,
+        ),
+    ] = 0,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.", rich_help_panel=RESULTS)] = 30.0,
     dead_letters: Letters = "",
     strict: Strict = False,
@@ -232,6 +239,7 @@ def learn(
         from kampong.cli.engine import learn_in_parts, refuse_stream_options
 
         stream_only = {"--follow": follow, "--live": live, "--out": out, "--serve": serve, "--tfidf": tfidf}
+        stream_only["--label-delay"] = label_delay
         refuse_stream_options(engine, source, stream_only, missing)
         learn_in_parts(
             engine,
@@ -281,6 +289,7 @@ def learn(
         stop=stop,
         key=key,
         again=again,
+        label_delay=label_delay,
     )
     if watchers and not quiet and sys.stderr.isatty() and not as_json:
         watchers[0].write(run)
@@ -375,8 +384,9 @@ def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) 
 
 def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
     from kampong.contract import stream_model
+    from kampong.streaming.history.figures import compared, late, unscored
 
-    counters = run.counters
+    counters, figures = run.counters, run.history.summary()
     classes = stream_model(run.model).classes
     if run.finished and classes is not None and len(classes) == 1:
         say(quiet, f"WARNING: only the class {classes[0]!r} has come. Nothing can be predicted before there are two.")
@@ -384,7 +394,7 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
         facts = {
             **vars(counters),
             "accuracy": counters.accuracy if counters.scored else None,
-            **run.history.summary(),
+            **figures,
             "finished": run.finished,
             "resumed": run.resumed,
             "sources": [{"name": one.name, "rows": one.rows, "dead": one.dead} for one in run.learnt.sources],
@@ -399,9 +409,15 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
         say(quiet, f"… and {len(run.skipped) - SHOWN:,} more files that were learnt before.")
     new = f" ({counters.rows - run.earlier.rows:,} of them new)" if run.earlier.rows else ""
     score = f", accuracy {counters.accuracy:.4f} before learning" if counters.scored else ""
+    if counters.scored and figures["label_delay"]:
+        score += f", with labels {figures['label_delay']:,} rows late"
+    if counters.scored and counters.unscored:
+        score += f" ({unscored(counters.unscored)})"
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
     say(quiet, f"{model}: {counters.rows:,} rows{new}{score}{dead}; {state}.")
+    for sentence in (*compared(figures), *late(figures)):
+        say(quiet, sentence)
     tell_dead(quiet, counters.dead - run.earlier.dead, counters.records - run.earlier.records, letters)
     if counters.filled:
         say(quiet, f"{counters.filled:,} missing numbers were filled in with the means of their columns.")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kampong._core.compute import Integer, Rows
+    from kampong.contract import Frozen
     from kampong.files import Contents
     from kampong.predictor import Predictor
     from kampong.statistics.means import ClassMeans
@@ -86,6 +87,21 @@ class SubspaceModel(PartialFitModel):
         """Return a frozen predictor; all rows count in any case."""
         found: Predictor | None = self.estimator.freeze(keep=keep)
         return found
+
+    def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
+        """Return the stream's predictor, or with `saved` the one that a model file would hold."""
+        if not saved:
+            return predictor
+        own = copy.copy(self.estimator)  # what it finds is not remembered, so that nothing depends on when it was asked
+        try:
+            found: Frozen | None = own.freeze(keep=predictor) if self.fitted else None
+        except ValueError:  # what cannot be solved says so when it is read
+            return None
+        return found
+
+    def frozen_from(self, contents: Contents) -> Frozen:
+        """Return a predictor of this model that a file holds."""
+        return self.predictor_from(contents)
 
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Solve, and remember the solution."""
@@ -221,6 +237,11 @@ class FisherModel(SubspaceModel):
             found: np.ndarray | None = self.estimator._predict_then_learn(X, y, predictor, labels)
             return found
         return super().predict_then_learn(X, y, predictor, labels, classes)
+
+    def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
+        """Return the stream's predictor, that of the half-life in use if there is one, or that of a model file."""
+        drifts = isinstance(self.statistics, DriftingScatter) and self.statistics.ladder is not None
+        return super().frozen(predictor, saved=saved or (drifts and predictor is not None))
 
     def predictor(
         self, keep: Predictor | None = None, *, all_rows: bool = False, provisional: bool = False

@@ -12,9 +12,8 @@ from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, Trans
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import CallbackSupport, with_callbacks
-from kampong._core.locks import both_locked, lock_of, one_at_a_time
+from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
 from kampong._core.memory import refuse_large_scatter
 from kampong.build import BEST, WEIGHED, Recipe, RowsInHand, make_predictor
 from kampong.criteria import CriterionWarning

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
-from kampong._core.locks import one_at_a_time
+from kampong._core.locks import one_at_a_time, whole
 from kampong.data.validation import check_weights, validate_batch
 from kampong.files.contents import digest_of
 from kampong.statistics.receipt import Receipt

@@ -13,8 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
-from kampong._core.all_or_nothing import whole
-from kampong._core.locks import lock_of
+from kampong._core.locks import lock_of, whole
 from kampong._core.version import __version__
 from kampong.files.container import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
 from kampong.files.contents import LARGEST_WIDTH, Contents, flatten, to_lines

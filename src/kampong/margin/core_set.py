@@ -3,7 +3,8 @@
 Several problems on the same rows are solved together, so that all of them use the same block of kernel values to find
 violators. The inner problem is solved by pairwise steps from the last solution, on the kernel block of the core set
 alone. Subsets (a sixteenth, a quarter, all) are solved first, and the next one starts from their support vectors. A
-solve ends by the duality gap at all patterns, never by that of the core set only.
+solve ends by the duality gap at all patterns, never by that of the core set only. A problem whose core set grows to a
+large share of the patterns goes on in working sets.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kampong._core.compute import one_blas_thread, run
 from kampong.margin.hull import Gap
 from kampong.margin.problem import Options, Problem, Stopped, starts_whole
 from kampong.margin.remote import RemoteRows
+from kampong.margin.working_set import is_crowded, solve_in_working_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +171,8 @@ def _solve_level(
         if not problem.hull.deflated and len(problem.core) == rows.n_samples <= problem.block_size(rows):
             # read only, so all problems may look at the same block
             problem.block = shared = rows.block(problem.core, problem.core) if shared is None else shared
-    pending, turn = problems, 0
+    crowded = [p for p in problems if p.crowded]
+    pending, turn = [p for p in problems if not p.crowded], 0
     while pending:
         if options.watcher is not None:
             options.watcher.begin()
@@ -183,11 +186,17 @@ def _solve_level(
             if returned:
                 _certify(rows, returned)
             growing += [p for p in rest if not _finished(p, rows, sampled) and _grow_all(p, rows)]
+        for problem in growing:
+            problem.crowded = is_crowded(problem, rows)
+        crowded += [p for p in growing if p.crowded]
+        growing = [p for p in growing if not p.crowded]
         _improve(growing, rows, options)
         pending, turn = growing, turn + 1
         _report(options, rows, problems, turn)
         if options.watcher is not None and options.watcher.end(so_far):
             raise Stopped
+    if crowded:
+        solve_in_working_sets(rows, crowded, options, so_far)
 
 
 def _sample(rows: KernelRows, problems: list[Problem], rng: np.random.RandomState) -> list[Problem]:

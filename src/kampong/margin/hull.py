@@ -55,9 +55,9 @@ class Hull:
         The labels y_i, +1 or −1.
     offset : float
         Added to every kernel value: 1 for the augmented bias of the papers.
-    ridge : float
-        Added to the diagonal: 1/C for squared slack.
-    cap : float
+    ridge : float or array of shape (n_samples,)
+        Added to the diagonal: 1/C for squared slack, or 1/C_i if rows have weights.
+    cap : float or array of shape (n_samples,)
         The largest α_i: 1/K for the reduced hull of a soft margin.
     split : bool
         Whether the α of each class sum to ½. Then v is half the difference of two points, one of each class hull, and
@@ -69,8 +69,8 @@ class Hull:
 
     signs: Float
     offset: float = 0.0
-    ridge: float = 0.0
-    cap: float = math.inf
+    ridge: Any = 0.0
+    cap: Any = math.inf
     split: bool = False
     directions: Float | None = None
 
@@ -87,7 +87,17 @@ class Hull:
     @property
     def hard(self) -> bool:
         """Tell whether the problem may have no solution, because the origin may lie in the hull."""
-        return self.ridge == 0.0
+        return not np.any(self.ridge)
+
+    @property
+    def ridges(self) -> Float:
+        """Return the ridge of each pattern."""
+        return np.full(len(self.signs), self.ridge, dtype=np.float64)
+
+    @property
+    def caps(self) -> Float:
+        """Return the cap of each pattern."""
+        return np.full(len(self.signs), self.cap, dtype=np.float64)
 
     @property
     def deflated(self) -> bool:
@@ -101,7 +111,9 @@ class Hull:
     def restrict(self, indices: Integer) -> Hull:
         """Return the hull of some of the patterns."""
         directions = None if self.directions is None else self.directions[indices]
-        return replace(self, signs=self.signs[indices], directions=directions)
+        parts = {name: getattr(self, name) for name in ("ridge", "cap")}
+        parts = {name: value[indices] if np.ndim(value) else value for name, value in parts.items()}
+        return replace(self, signs=self.signs[indices], directions=directions, **parts)
 
     def diagonal(self, diagonal: Float) -> Float:
         """Return the diagonal of the kernel matrix without the directions."""

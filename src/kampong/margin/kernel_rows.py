@@ -129,7 +129,7 @@ class KernelRows:
         slots = self.slot_of[rows]
         stored = np.flatnonzero(slots >= 0)
         if len(stored):
-            _gather(self.store, slots[stored], np.arange(self.n_samples) if columns is None else columns, stored, out)
+            gather(self.store, slots[stored], np.arange(self.n_samples) if columns is None else columns, stored, out)
         missing = np.flatnonzero(slots < 0)
         self._fill(out, missing, rows[missing], columns)
         return out
@@ -267,7 +267,7 @@ def diagonal_of(kernel: Kernel, points: PreparedRows, X: Rows) -> Float:
 
 
 @compiled
-def _gather(store: Float, slots: Integer, columns: Integer, places: Integer, out: Float) -> None:
+def gather(store: Float, slots: Integer, columns: Integer, places: Integer, out: Float) -> None:
     """Copy some columns of stored rows to some rows of `out`."""
     for p in range(len(slots)):
         row, place = store[slots[p]], places[p]

@@ -6,7 +6,7 @@ import math
 import numbers
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -30,16 +30,18 @@ from kampong.data.validation import (
 )
 from kampong.export.margin import to_sklearn
 from kampong.files import Savable
-from kampong.kernels.functions import Kernel, kernel_scores, make_kernel
+from kampong.kernels.functions import Kernel, columns_of, kernel_scores, make_kernel
 from kampong.margin.kernel_rows import KernelRows
 from kampong.margin.remote import RemoteRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.kernels.functions import Columns
     from kampong.margin.core_set import Solution
-    from kampong.margin.hull import Hull
+    from kampong.margin.hull import Gap, Hull
     from kampong.margin.remote import Holder
 
 
@@ -160,11 +162,14 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
             )
         return X, y
 
-    def _open(self, X: Rows, *, fresh: bool = True, stream: bool = False) -> KernelRows:
+    def _open(self, X: Rows, *, fresh: bool = True, stream: bool = False, weights: Float | None = None) -> KernelRows:
         """Fix the kernel, unless an earlier batch has, and lay out its rows."""
         name = type(self).__name__
         if fresh:
-            self._kernel = make_kernel(name, self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+            columns = X if weights is None else columns_of(X, weights)
+            self._kernel = make_kernel(
+                name, self.kernel, columns, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+            )
         if stream:
             # a column that is constant so far may vary in a later batch
             self._kernel = replace(self._kernel, varying=None)
@@ -222,7 +227,14 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
     def _store(self, X: Rows, hulls: list[Hull], outcomes: list[Solution], rows: KernelRows) -> None:
         """Keep the support vectors, and each hyperplane in units of its own margin."""
         raw = np.array([hull.signs * out.alpha for hull, out in zip(hulls, outcomes, strict=True)])
-        planes = [_plane(hull, out) for hull, out in zip(hulls, outcomes, strict=True)]
+        self._keep_planes(
+            X, raw, [_plane(hull, out) for hull, out in zip(hulls, outcomes, strict=True)], outcomes, rows
+        )
+
+    def _keep_planes(
+        self, X: Rows, raw: Float, planes: list[Plane], outcomes: Sequence[Outcome], rows: KernelRows
+    ) -> None:
+        """Keep the support vectors and hyperplanes, from the coefficients of all rows in each problem."""
         self.support_ = np.flatnonzero(raw.any(axis=0))
         scale = np.array([plane.scale for plane in planes])
         self.dual_coef_ = raw[:, self.support_] / scale[:, None]
@@ -275,7 +287,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
             result = contents.array(name, dtype, shape, finite=name in ("dual_coef_", "intercept_"), nan=True)
             setattr(self, name, result)
         self.n_kernel_evaluations_ = contents.whole("n_kernel_evaluations")
-        self._codes = contents.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
+        self._codes = contents.array("codes", np.int64, (None,), low=-1, high=n_classes - 1)
         self._weights = list(contents.array("weights", np.float64, (n_problems, len(self._codes))))
         precomputed = self._kernel.name == "precomputed"
         if precomputed and (self.support_ >= self.n_features_in_).any():
@@ -288,7 +300,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
         """Return the message of a way to end."""
         return MESSAGES[status]
 
-    def _warn(self, outcomes: list[Solution]) -> None:
+    def _warn(self, outcomes: Sequence[Outcome]) -> None:
         """Warn that the gap was not reached, with the gap at the end and what to do."""
         name = type(self).__name__
         for status in MESSAGES:
@@ -327,13 +339,35 @@ RESULTS = {
 }
 
 
-class _Plane(NamedTuple):
+class Outcome(Protocol):
+    """What is said of a solve, whatever was solved."""
+
+    @property
+    def gap(self) -> Gap:
+        """Return the certificate."""
+
+    @property
+    def n_core(self) -> int:
+        """Return the size of the core set."""
+
+    @property
+    def steps(self) -> int:
+        """Return the steps taken."""
+
+    @property
+    def status(self) -> str:
+        """Return how it ended."""
+
+
+class Plane(NamedTuple):
+    """A hyperplane: its constant, what the score is at the edge of its corridor, and the half-width of that."""
+
     intercept: float
     scale: float
     margin: float
 
 
-def _plane(hull: Hull, outcome: Solution) -> _Plane:
+def _plane(hull: Hull, outcome: Solution) -> Plane:
     """Return the offset of a hyperplane, the score at the edge of its corridor, and the half-width of that."""
     alpha, gradient, gap = outcome.alpha, outcome.gradient, outcome.gap
     bias = float(hull.signs @ alpha)
@@ -344,13 +378,13 @@ def _plane(hull: Hull, outcome: Solution) -> _Plane:
             intercept = -float(hull.signs[0] * hull.balance(alpha, gradient)[0])
     else:
         intercept = hull.offset * bias
-        edge = gap.objective if hull.ridge > 0 else hull.levels(alpha, gradient)[0]
-    length = gap.objective - hull.offset * bias**2 - hull.ridge * float(alpha @ alpha)
+        edge = gap.objective if not hull.hard else hull.levels(alpha, gradient)[0]
+    length = gap.objective - hull.offset * bias**2 - float(hull.ridges @ alpha**2)
     norm = math.sqrt(length) if length > 0 else 0.0
     if not math.isfinite(edge):
         # interrupted before any margin was known
-        return _Plane(hull.offset * bias, 1.0, math.nan)
+        return Plane(hull.offset * bias, 1.0, math.nan)
     # at the optimum the edge is at ‖v‖² (with a cap, beyond it); far from it, ‖v‖² keeps the problems comparable
     scale = edge if edge >= 0.5 * gap.objective and edge > 0 else gap.objective
     scale = scale if scale > 0 else 1.0
-    return _Plane(intercept, scale, edge / norm if norm > 0 else 0.0)
+    return Plane(intercept, scale, edge / norm if norm > 0 else 0.0)

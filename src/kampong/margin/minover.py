@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
+from kampong._core.locks import whole
 from kampong.data.validation import check_choice
 from kampong.kernels.functions import gamma_from, moments
 from kampong.margin.core_set import Solution, solve

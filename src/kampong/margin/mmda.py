@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.callbacks import with_callbacks
 from kampong._core.compute import stack
-from kampong._core.locks import one_at_a_time
+from kampong._core.locks import one_at_a_time, whole
 from kampong.data.validation import check_choice, check_number, in_dtype_of, validate_rows
 from kampong.files import savable
 from kampong.heads import NearestMean

@@ -101,17 +101,19 @@ class Problem:
     keep_block: bool = True
     part: Integer | None = None
     moved: int = 0
+    crowded: bool = False
+    last: Integer = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def enter(self, hull: Hull, alpha: Float, rows: KernelRows, rng: np.random.RandomState) -> None:
         """Begin on a set of patterns, starting from α where it is positive."""
         n = len(hull.signs)
         self.hull, self.block, self.gradient, self.best, self.rounds = hull, None, None, None, 0
         self.margins = self.looked_from = np.zeros(0)
-        self.part = None
+        self.part, self.last = None, np.zeros(0, dtype=np.int64)
         self.status = self.status if self.hopeless else ""
         self.inner_tol = 1e-3 if self.options.criterion == "meb" else 0.5 * self.options.tol
         # any ridge keeps ‖v‖² positive; without one ‖v‖² may reach zero, up to rounding
-        relative = 0.0 if hull.ridge > 0 else 1e-12 if rows.dtype == np.float64 else 1e-8
+        relative = 0.0 if not hull.hard else 1e-12 if rows.dtype == np.float64 else 1e-8
         self.floor = relative and relative * float(np.abs(hull.squared_norms(rows.diagonal)).max())
         if alpha.any():
             self.core = np.flatnonzero(alpha)
@@ -263,10 +265,10 @@ class Problem:
                 diagonal,
                 hull.signs,
                 hull.offset,
-                hull.ridge,
+                hull.ridges,
                 groups,
                 2 if hull.split else 1,
-                hull.cap,
+                hull.caps,
                 alpha,
                 margins,
                 self.inner_tol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kampong.margin.classifiers import CoreVectorClassifier
+from kampong.margin.core_vector import CoreVectorClassifier
 from kampong.margin.mmda import MaximumMarginDiscriminant
 
 if TYPE_CHECKING:

@@ -130,23 +130,25 @@ def pairwise(
     diagonal: Float,
     signs: Float,
     offset: float,
-    ridge: float,
+    ridge: Float,
     groups: Integer,
     n_groups: int,
-    cap: float,
+    cap: Float,
     alpha: Float,
     gradient: Float,
     tol: float,
     floor: float,
     steps: int,
     rest: float = 0.0,
+    enough: float = 0.0,
 ) -> tuple[int, float, float]:
     """Move weight from one pattern to another of its group, with exact line search.
 
     The receiver has the least margin; the giver is the one that lowers the objective most (second order). Ends when no
-    pair differs by more than `tol` times the objective, or when the objective is below `floor`. Returns the steps
-    taken, the largest difference, which bounds the duality gap of these patterns, and the objective. Patterns outside
-    the block may have weight; `rest` is their α · gradient at the start.
+    pair differs by more than `enough` or `tol` times the objective, or when the objective is below `floor`. Each
+    pattern has a ridge and a cap of its own. Returns the steps taken, the largest difference, which bounds the duality
+    gap of these patterns, and the objective. Patterns outside the block may have weight; `rest` is their α · gradient
+    at the start.
     """
     objective = rest
     for i in range(len(alpha)):
@@ -154,40 +156,40 @@ def pairwise(
     difference = np.inf
     for t in range(steps):
         receiver, difference = _receiver(groups, n_groups, cap, alpha, gradient)
-        if receiver < 0 or difference <= tol * objective or objective <= floor:
+        if receiver < 0 or difference <= max(enough, tol * objective) or objective <= floor:
             return t, difference, objective
         row, sign = K[receiver], signs[receiver]
         giver, curvature = _giver(row, diagonal, signs, offset, ridge, groups, alpha, gradient, receiver)
         if giver < 0:
             return t, difference, objective
-        weight, room = alpha[giver], cap - alpha[receiver]
+        weight, room = alpha[giver], cap[receiver] - alpha[receiver]
         descent = gradient[giver] - gradient[receiver]
         step = min(weight, room)
         # with a kernel that is not an inner product the curvature may be negative: then move as much as possible
         if descent < curvature * step:
             step = descent / curvature
         alpha[giver] = 0.0 if step == weight else weight - step
-        alpha[receiver] = cap if step == room else alpha[receiver] + step
+        alpha[receiver] = cap[receiver] if step == room else alpha[receiver] + step
         other = K[giver]
         plus, minus = step * sign, step * signs[giver]
         shift = offset * (plus - minus)
         for j in range(len(alpha)):
             gradient[j] += signs[j] * (plus * row[j] - minus * other[j] + shift)
-        gradient[receiver] += step * ridge
-        gradient[giver] -= step * ridge
+        gradient[receiver] += step * ridge[receiver]
+        gradient[giver] -= step * ridge[giver]
         objective += step * (step * curvature - 2.0 * descent)
     return steps, difference, objective
 
 
 @compiled
-def _receiver(groups: Integer, n_groups: int, cap: float, alpha: Float, gradient: Float) -> tuple[int, float]:
+def _receiver(groups: Integer, n_groups: int, cap: Float, alpha: Float, gradient: Float) -> tuple[int, float]:
     """Return the pattern of least margin with room for weight, and how far the largest margin with weight is above."""
     receiver, difference = -1, -np.inf
     for group in range(n_groups):
         low, high, position = np.inf, -np.inf, -1
         for i in range(len(alpha)):
             if groups[i] == group:
-                if gradient[i] < low and alpha[i] < cap:
+                if gradient[i] < low and alpha[i] < cap[i]:
                     low, position = gradient[i], i
                 if gradient[i] > high and alpha[i] > 0.0:
                     high = gradient[i]
@@ -202,7 +204,7 @@ def _giver(
     diagonal: Float,
     signs: Float,
     offset: float,
-    ridge: float,
+    ridge: Float,
     groups: Integer,
     alpha: Float,
     gradient: Float,
@@ -210,13 +212,13 @@ def _giver(
 ) -> tuple[int, float]:
     """Return the pattern of the receiver's group whose weight lowers the objective most, and the curvature there."""
     low, own, sign, group = gradient[receiver], diagonal[receiver], signs[receiver], groups[receiver]
-    base = own + offset + ridge
+    base = own + offset + ridge[receiver]
     least = 1e-12 * abs(base) + 1e-300
     giver, best, curvature = -1, 0.0, 0.0
     for j in range(len(alpha)):
         descent = gradient[j] - low
         if descent > 0.0 and alpha[j] > 0.0 and groups[j] == group:
-            squared = base + diagonal[j] + offset + ridge - 2.0 * sign * signs[j] * (row[j] + offset)
+            squared = base + diagonal[j] + offset + ridge[j] - 2.0 * sign * signs[j] * (row[j] + offset)
             gain = descent * descent / max(squared, least)
             if gain > best:
                 giver, best, curvature = j, gain, squared

@@ -9,9 +9,8 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.compute import project
-from kampong._core.locks import one_at_a_time
+from kampong._core.locks import one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.validation import (
     check_choice,

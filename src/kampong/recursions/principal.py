@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from kampong._core.all_or_nothing import whole
+from kampong._core.locks import whole
 from kampong.data.validation import validated
 from kampong.files import savable
 from kampong.recursions.recursion import Recursion, finite_rows

@@ -85,7 +85,7 @@ def take(
     names = [table.names[place] for place in order]
     pairs, forgotten = history.outcomes.confusions()
     places = {name: place for place, name in enumerate(names)}
-    recent = int(table.recent_scored.sum())
+    recent, figures = int(table.recent_scored.sum()), history.summary()
     return {
         "title": title,
         "state": state,
@@ -101,6 +101,7 @@ def take(
             "directions": int(curves.directions[-1]) if history.rows else _count_directions(predictor),
         },
         "measures": _plain(table.measures()),
+        **{name: figures[name] for name in ("unscored", "baselines", "label_delay", "late", "saved_model")},
         "recent": {"rows": recent, "most": RECENT, **_plain(table.measures(recent=True))},
         "chosen": chosen(model, history, predictor),
         "classes": {

@@ -12,9 +12,8 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.all_or_nothing import whole
 from kampong._core.compute import compiled
-from kampong._core.locks import both_locked, one_at_a_time
+from kampong._core.locks import both_locked, one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.sparse_gate import admit
 from kampong.data.validation import check_weights, validate_batch

@@ -14,6 +14,7 @@ from kampong.criteria import CriterionWarning
 from kampong.files import pack
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
+from kampong.streaming.history.figures import compared, late, unscored
 from kampong.streaming.model_file import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.targets import check_targets, key_file
 
@@ -70,6 +71,7 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
             found["stream"]["merged"] = list(state.merged)
         else:
             found["stream"] |= {"source": state.course.source, "place": state.course.place}
+            found["stream"]["figures"] = state.course.history.summary()
             learnt = state.course.learnt
             found["stream"]["learnt"] = [
                 {
@@ -137,7 +139,11 @@ def show(facts: dict[str, Any]) -> None:
         table.add_row("state", "finished" if stream["finished"] else "can go on")
         table.add_row("records", f"{counters['records']:,}, {counters['dead']:,} of them dead letters")
         if counters["scored"]:
-            table.add_row("accuracy", f"{counters['correct'] / counters['scored']:.4f} before learning")
+            accuracy = f"{counters['correct'] / counters['scored']:.4f} before learning"
+            left_out = unscored(counters["rows"] + counters["waiting"] - counters["scored"])
+            table.add_row("accuracy", ", ".join(filter(None, (accuracy, left_out))))
+        for sentence in (*compared(stream["figures"]), *late(stream["figures"])) if "figures" in stream else ():
+            table.add_row("", sentence)
     console.print(table)
     if "classes" in facts:
         weights = dict(zip(facts["classes"], facts["class_counts"], strict=True))
@@ -230,6 +236,11 @@ def merge_states(
     for name, (_, state) in zip(names, loaded, strict=True):
         if (state and _features(state.schema)) != (first and _features(first.schema)):
             raise StreamError(f"{name}: its columns are not those of {names[0]}. Learn both from the same columns.")
+        if state is not None and state.counters.waiting:
+            raise StreamError(
+                f"{name}: {state.counters.waiting:,} of its rows wait for their labels (--label-delay). Let the run "
+                "come to its end first."
+            )
     memory = None if first is None else _one_memory([model for model, _ in loaded], states)
     try:
         merged = reduce(lambda one, other: one.merge(other), [stream_model(model) for model, _ in loaded]).estimator

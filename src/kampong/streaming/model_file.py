@@ -23,6 +23,7 @@ from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import Layout, Schema, as_labels, is_whole
 from kampong.streaming.expert import Expert
 from kampong.streaming.history.history import History
+from kampong.streaming.late import LONGEST, Waiting, copies_state, take_copies
 from kampong.streaming.outputs.appended import Written
 from kampong.streaming.sources.learnt import DIGITS, Learnt
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
-VERSION = 6
+VERSION = 7
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
@@ -46,9 +47,9 @@ class Counters:
     Attributes
     ----------
     records : int
-        Records read; `rows` and `dead` together.
+        Records read; `rows`, `waiting` and `dead` together.
     rows : int
-        Good records, all learnt.
+        Good records that have been learnt.
     dead : int
         Dead letters.
     scored, correct : int
@@ -61,6 +62,8 @@ class Counters:
         How often, within a batch, a row has another class than the row before it.
     pairs : int
         How many rows have one before them in their batch.
+    waiting : int
+        Good records that are learnt later, since labels come late.
     """
 
     records: int = 0
@@ -72,6 +75,17 @@ class Counters:
     unknown: int = 0
     turns: int = 0
     pairs: int = 0
+    waiting: int = 0
+
+    @property
+    def arrived(self) -> int:
+        """Return the good records, learnt or not yet."""
+        return self.rows + self.waiting
+
+    @property
+    def unscored(self) -> int:
+        """Return the good records that could not be predicted: before two classes, or a kernel's first block."""
+        return self.arrived - self.scored
 
     @property
     def accuracy(self) -> float:
@@ -86,15 +100,19 @@ class Counters:
     def from_state(cls, contents: Contents) -> Counters:
         """Return the counters that `to_state` wrote."""
         records, rows = contents.whole("records"), contents.whole("rows")
-        dead, scored = contents.whole("dead"), contents.whole("scored", high=rows)
+        waiting = contents.whole("waiting")
+        good = rows + waiting
+        dead, scored = contents.whole("dead"), contents.whole("scored", high=good)
         correct = contents.whole("correct", high=scored)
-        contents.require(records == rows + dead, f"records is {records}, rows and dead together are {rows + dead}")
+        contents.require(
+            records == good + dead, f"records is {records}; rows, waiting and dead together are {good + dead}"
+        )
         filled, unknown = contents.whole("filled"), contents.whole("unknown", high=records)
-        contents.require(rows > 0 or filled == 0, f"filled is {filled}, and there are no rows")
-        pairs = contents.whole("pairs", high=max(rows - 1, 0))
+        contents.require(good > 0 or filled == 0, f"filled is {filled}, and there are no rows")
+        pairs = contents.whole("pairs", high=max(good - 1, 0))
         turns = contents.whole("turns", high=pairs)
         contents.finish()
-        return cls(records, rows, dead, scored, correct, filled, unknown, turns, pairs)
+        return cls(records, rows, dead, scored, correct, filled, unknown, turns, pairs, waiting)
 
 
 @dataclass(frozen=True)
@@ -115,6 +133,8 @@ class Options:
         The format of the output, "" without one.
     again : bool
         Whether sources that were learnt before are learnt again.
+    label_delay : int
+        How many rows late labels are learnt.
     """
 
     layout: Layout
@@ -124,6 +144,7 @@ class Options:
     live: bool
     out: str
     again: bool
+    label_delay: int = 0
 
     def by_name(self) -> dict[str, Any]:
         """Return all options in one dictionary."""
@@ -146,6 +167,7 @@ class Options:
             live=contents.flag("live"),
             out=contents.word("out", ("", "csv", "jsonl")),
             again=contents.flag("again"),
+            label_delay=contents.whole("label_delay", high=LONGEST),
         )
         contents.finish()
         return options
@@ -177,6 +199,8 @@ class Course:
         What takes the place of the predictor when the rows have doubled.
     challenger : Challenger or None
         A kernel model on new landmarks that is compared with the model.
+    waiting : Waiting or None
+        Rows that are learnt later, where labels come late.
     """
 
     source: str
@@ -189,6 +213,7 @@ class Course:
     coming: Predictor | None = None
     challenger: Challenger | None = None
     learnt: Learnt = field(default_factory=Learnt)
+    waiting: Waiting | None = None
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
@@ -197,6 +222,7 @@ class Course:
         expert = {} if self.expert is None else {"expert": self.expert.to_state()}
         coming = {} if self.coming is None else {"coming": self.coming.to_state()}
         challenger = {} if self.challenger is None else {"challenger": self.challenger.to_state()}
+        copies, waiting = copies_state(self.history.delays), {} if not self.waiting else self.waiting.to_state()
         return {
             "source": self.source,
             "options": self.options.to_state(),
@@ -208,6 +234,8 @@ class Course:
             **expert,
             **coming,
             **challenger,
+            **({"copies": copies} if copies else {}),
+            **({"waiting": waiting} if waiting else {}),
         }
 
     @classmethod
@@ -284,7 +312,7 @@ class StreamState:
         contents.whole("version", low=VERSION, high=VERSION)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
-        memory = Memory.from_state(contents.part("memory"), schema, counters.rows, grows=grows)
+        memory = Memory.from_state(contents.part("memory"), schema, counters.arrived, grows=grows)
         state = cls(schema, counters, contents.flag("finished"), memory)
         if "merged" in contents:
             state.merged = contents.words("merged")
@@ -292,6 +320,7 @@ class StreamState:
         else:
             state.course = Course.from_state(contents, schema, counters)
         contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
+        contents.require(not (counters.waiting and state.finished), "finished is true, and waiting is not 0")
         whole = state.course is None or not state.finished or state.course.learnt.rows == counters.rows
         contents.require(whole, "finished is true, and the sources of learnt have fewer rows than counters, rows")
         contents.finish()
@@ -416,6 +445,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     expert = contents.part("expert") if "expert" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
     challenger = contents.part("challenger") if "challenger" in contents else None
+    copies, waiting = contents.part("copies"), contents.part("waiting")
     state = StreamState.from_state(contents, grows=model.can.widen)
     _check_model(contents, model, state)
     if predictor is not None:
@@ -432,7 +462,24 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
         challenger.require(state.course is not None, "a model that was merged has none")
         assert state.course is not None
         state.course.challenger = Challenger.from_state(challenger, model, state.counters.rows)
+    _take_late(copies, waiting, model, state)
     return state
+
+
+def _take_late(copies: Contents, waiting: Contents, model: StreamModel, state: StreamState) -> None:
+    """Give the stream its copies, and the rows that wait for their labels."""
+    course, late = state.course, state.counters.waiting
+    if course is not None:
+        take_copies(copies, course.history.delays, model)
+        if late:
+            course.waiting = Waiting.from_state(waiting, course.options.label_delay, state.memory.width)
+        held = 0 if course.waiting is None else len(course.waiting)
+        waiting.require(held == late, f"{held} rows wait, and counters, waiting is {late}")
+        delay = course.history.baselines.delay
+        fits = delay == course.options.label_delay
+        copies.require(fits, f"history, baselines, delay is {delay}, and options, label_delay is not")
+    copies.finish()
+    waiting.finish()
 
 
 def _predictor_of(contents: Contents, model: StreamModel, state: StreamState) -> tuple[Course, Predictor]:
@@ -509,17 +556,17 @@ def _written(contents: Contents) -> Written:
 def _check_learnt(contents: Contents, learnt: Learnt, counters: Counters) -> None:
     """Compare the sources with the counters."""
     for name in ("rows", "dead"):
-        mine, theirs = getattr(learnt, name), getattr(counters, name)
+        mine, theirs = getattr(learnt, name), getattr(counters, "arrived" if name == "rows" else name)
         contents.require(mine <= theirs, f"learnt, {name} is {mine}, and counters, {name} is {theirs}")
 
 
 def _check_history(contents: Contents, history: History, counters: Counters) -> None:
     """Compare the history with the counters."""
     for name in ("rows", "scored", "correct", "dead"):
-        mine, theirs = getattr(history, name), getattr(counters, name)
+        mine, theirs = getattr(history, name), getattr(counters, "arrived" if name == "rows" else name)
         contents.require(mine == theirs, f"counters, {name} is {theirs}, and the history has {mine}")
     numbers = history.points().row_numbers
-    ascend = not len(numbers) or (numbers[0] >= 1 and numbers[-1] <= counters.rows and (np.diff(numbers) > 0).all())
+    ascend = not len(numbers) or (numbers[0] >= 1 and numbers[-1] <= counters.arrived and (np.diff(numbers) > 0).all())
     contents.require(bool(ascend), "history, point_facts has row numbers that are not those of rows, in order")
 
 

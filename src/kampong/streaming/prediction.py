@@ -188,8 +188,13 @@ def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sor
     is_sorted : bool
         Whether all rows of a class came together, so that a half-life would forget classes.
     """
+    model.settle(kept_at_end(model, predictor, rows), forget_nothing=is_sorted)
+
+
+def kept_at_end(model: StreamModel, predictor: Predictor | None, rows: int) -> Predictor | None:
+    """Return the predictor whose choices a model that is saved after so many rows keeps, None if it chooses again."""
     kept = predictor is not None and model.can.freeze and Schedule.of(model).is_settled(rows)
-    model.settle(predictor if kept else None, forget_nothing=is_sorted)
+    return predictor if kept else None
 
 
 def chances_of(model: StreamModel) -> Float | None:

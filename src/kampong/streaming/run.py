@@ -22,6 +22,7 @@ from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.expert import Expert, asked, wants_expert
 from kampong.streaming.history.history import History, candidates
+from kampong.streaming.late import Waiting, answer_late, check_delay, copy_due
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.appended import DeadLetters, Written
 from kampong.streaming.outputs.rows import Output, format_of
@@ -39,6 +40,7 @@ from kampong.streaming.prediction import (
     settle,
     together,
     turn_of,
+    watches,
 )
 from kampong.streaming.renewal import Coming, begin
 from kampong.streaming.schedule import Schedule
@@ -61,7 +63,7 @@ SORTED = (
     "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
     "shuffle the records for one that does."
 )
-FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again")
+FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again", "label_delay")
 """Options that belong to a source, so that the next one may have others."""
 
 COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
@@ -148,6 +150,7 @@ def learn(
     stop: threading.Event | None = None,
     key: Key = None,
     again: bool = False,
+    label_delay: int = 0,
 ) -> Run:
     """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
 
@@ -189,6 +192,9 @@ def learn(
         The key of the model file, or the file that holds it, where model files are signed.
     again : bool
         Learn files that were learnt before once more.
+    label_delay : int
+        Learn each row's label only when so many more rows have been predicted, as where labels come late. Default 0.
+        The rows that wait are kept in the model file, and learnt at the end of the source.
 
     Returns
     -------
@@ -217,7 +223,9 @@ def learn(
     letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
     targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
     check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
-    learner = _Learner(source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again)
+    learner = _Learner(
+        source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again, label_delay
+    )
     with held(model_file):
         return _run(learner, letters, checkpoint_every, watch, stop)
 
@@ -282,8 +290,9 @@ class _Learner:
         max_classes: int,
         key: bytes | None,
         again: bool,
+        label_delay: int,
     ) -> None:
-        self.key, self.again = key, again
+        self.key, self.again, self.waiting = key, again, Waiting(check_delay(label_delay))
         self.source, self.model_file, self.out_path = source, model_file, out
         self.strict, self.max_classes = strict, max_classes
         self.classes = classes
@@ -334,6 +343,7 @@ class _Learner:
             run.memory = Memory(run.schema, grows=self.model.can.widen)
         if run.memory.grows and run.schema.texts:
             self.model.expect_width(run.schema.width)
+        run.history.baselines.delay = self.waiting.delay
         if new:
             run.earlier, self.start = replace(run.counters), place
         else:
@@ -372,9 +382,9 @@ class _Learner:
             numbers, parts, start = run.counters.records + batch.good + 1, [], 0
             shown = candidates(batch.rows)
             while start < batch.rows:
-                stop = start + self._piece(batch.y[start:])
+                stop = start + self._next(batch.y[start:])
                 mine = shown[np.searchsorted(shown, start) : np.searchsorted(shown, stop)] - start
-                part = self._take_piece(batch.X[start:stop], batch.y[start:stop], mine)
+                part = self._predict(batch.X[start:stop], batch.y[start:stop], mine)
                 self.out.add(numbers[start:stop], {"label": batch.y[start:stop], "predicted": part.labels}, part.points)
                 parts.append((stop - start, part))
                 start = stop
@@ -383,7 +393,7 @@ class _Learner:
         run.counters.records += batch.records
         run.counters.dead += len(batch.dead)
         run.place = batch.place
-        if run.counters.rows == 0 and run.counters.dead >= 1000:
+        if run.counters.arrived == 0 and run.counters.dead >= 1000:
             raise SourceError(
                 f"{self.source.path}: none of the first {run.counters.dead:,} records could be used; the first says: "
                 f"{batch.dead[0].reason}. Check --format and --label; the others are in the dead letters."
@@ -400,7 +410,42 @@ class _Learner:
             return
         place = _place_of(run)
         if place.started:
-            run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.rows, run.counters.dead)
+            run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.arrived, run.counters.dead)
+
+    def _next(self, labels: np.ndarray) -> int:
+        """Return how many of the rows that come are predicted together."""
+        room = self.waiting.delay - len(self.waiting)
+        if room > 0:  # nothing is learnt before so many labels have come
+            return min(room, len(labels))
+        if not self.waiting.delay:
+            return self._piece(labels)
+        row_by_row = watches(self.model) or not self.model.can.freeze
+        return 1 if row_by_row else self._piece(self.waiting.labels(len(labels), labels))
+
+    def _predict(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
+        """Predict rows, count what is right, and learn as many rows whose labels have come."""
+        run, counters = self.run, self.run.counters
+        run.history.delays.score(X, y, counters.arrived)
+        if not self.waiting.delay:
+            said = self._take_piece(X, y, shown)
+        else:
+            said = answer_late(self.model, run.predictor, X, shown) if counters.rows else Answers()
+            self.waiting.add(X, y)
+            counters.waiting += len(y)
+            self._learn_waiting(len(self.waiting) - self.waiting.delay)
+        if said.labels is not None:
+            counters.scored += len(y)
+            counters.correct += int(np.count_nonzero(said.labels == y))
+        return said
+
+    def _learn_waiting(self, rows: int) -> None:
+        """Learn rows that have waited for their labels long enough."""
+        while rows > 0:
+            some = self._piece(self.waiting.labels(rows))
+            X, y = self.waiting.take(some)
+            self.run.counters.waiting -= some
+            self._take_piece(X, y, np.arange(0))
+            rows -= some
 
     def _piece(self, labels: np.ndarray) -> int:
         """Return how many of the rows that wait are predicted before any of them is learnt."""
@@ -414,6 +459,7 @@ class _Learner:
         if self.model.can.landmarks:
             due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
             rows = min(rows, due - self.run.counters.rows)
+        rows = min(rows, self.run.history.delays.next_copy - self.run.counters.rows)
         return turn_of(self.model, rows)
 
     def _schedule(self) -> Schedule:
@@ -424,7 +470,7 @@ class _Learner:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         run = self.run
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        if not run.counters.rows and wants_expert(self.model, X):
+        if not run.counters.rows and not self.waiting.delay and wants_expert(self.model, X):
             self.expert = Expert(X.shape[1])
         said = self._ask(X, shown) if run.counters.rows else Answers()
         with warnings.catch_warnings():
@@ -435,9 +481,6 @@ class _Learner:
             said = said._replace(labels=labels, chances=chances_of(self.model))
         if self.expert is not None:
             said = self._ask_expert(self.expert, X, y, shown, said)
-        if said.labels is not None:
-            run.counters.scored += len(y)
-            run.counters.correct += int(np.count_nonzero(said.labels == y))
         run.counters.rows += len(y)
         if self.model.can.freeze:
             before = run.predictor
@@ -445,6 +488,7 @@ class _Learner:
             self._compare(X, y, said.labels)
             if run.predictor is not before:
                 self._note_choices()
+        copy_due(run.history.delays, self.model, run.predictor, run.counters.rows, self.waiting.delay)
         return said
 
     def _renew(self) -> None:
@@ -526,6 +570,8 @@ class _Learner:
                 run.predictor = run.predictor.widened(self.run.memory.width)
             if self.expert is not None:
                 self.expert.widen(self.run.memory.width)
+            run.history.delays.widen(self.run.memory.width)
+        self.waiting.widen(self.run.memory.width)
         return batch
 
     def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...], said: np.ndarray | None) -> np.ndarray | None:
@@ -547,7 +593,7 @@ class _Learner:
         points = seen.pop("points")
         run.history.observe(**seen, seconds=seconds, eigenvalues=eigenvalues_of(self.model, run.predictor))
         if points is not None:
-            points["row_numbers"] += run.counters.rows - len(seen["labels"]) + 1
+            points["row_numbers"] += run.counters.arrived - len(seen["labels"]) + 1
             run.history.keep_points(**points, centres=self.centres)
 
     def _observed(self, batch: Batch, said: Said) -> dict[str, Any]:
@@ -586,6 +632,9 @@ class _Learner:
             self._refuse_nothing()
             return
         run.finished = not run.stopped
+        if run.finished:
+            self._learn_waiting(len(self.waiting))
+            run.history.baselines.flush()
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
         if run.finished:
@@ -656,6 +705,7 @@ class _Learner:
             live=self.source.live,
             out=format_of(self.out_path) if self.out_path else "",
             again=self.again,
+            label_delay=self.waiting.delay,
         )
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -674,6 +724,7 @@ class _Learner:
             coming,
             self.challenger,
             run.learnt,
+            self.waiting,
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
@@ -700,6 +751,7 @@ class _Learner:
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.expert, self.challenger = course.expert, course.challenger
+        self.waiting = course.waiting or self.waiting
         if course.coming is not None:
             self.coming = Coming(course.coming, course.coming.n_rows)
         self.known = set(self.model.classes or ())

@@ -26,7 +26,7 @@ class Tiles {
     this.words = h("p", { class: "note" })
     this.element = h("div", { id: "figures" }, this.list, this.words)
   }
-  show({ totals, measures, recent, chosen }) {
+  show({ totals, measures, recent, chosen, unscored, baselines, label_delay, late, saved_model }) {
     const tile = (key, name, value, more) =>
       h(
         "div",
@@ -41,6 +41,13 @@ class Tiles {
       share("accuracy", "Accuracy"),
       share("balanced_accuracy", "Balanced accuracy"),
       share("macro_f1", "Macro F1"),
+      tile("last_label", "Last label", percent(baselines.last_label), `majority ${percent(baselines.majority)}`),
+      tile(
+        "kappa_last_label",
+        "Kappa over last label",
+        figures(baselines.kappa_last_label, 3),
+        `kappa ${figures(baselines.kappa, 3)}`,
+      ),
     ]
     const speed = tile(
       "rows_per_second",
@@ -54,7 +61,7 @@ class Tiles {
         "rows",
         "Rows",
         whole(totals.rows || totals.learnt),
-        totals.scored < totals.rows ? `${whole(totals.scored)} predicted` : null,
+        unscored ? `${whole(unscored)} not scored` : null,
       ),
       ...(merged ? [] : [speed]),
       tile(
@@ -83,8 +90,14 @@ class Tiles {
         "is shown. `kampong score` measures it on rows that it has not seen."
       return
     }
+    const delays = late.map((one) => `${percent(one.accuracy)} by ${rows(one.delay)}`)
     this.words.textContent =
-      "Every row is predicted before it is learnt. " +
+      `Every row is predicted before it is learnt${label_delay ? `, ${rows(label_delay)} later` : ""}. ` +
+      "The last label and the majority class need no model. " +
+      (delays.length ? `If labels come late: ${delays.join(", ")}. ` : "") +
+      (saved_model
+        ? `Expect ${percent(saved_model.accuracy)} of the saved model, ${rows(saved_model.delay)} from now. `
+        : "") +
       (recent.rows
         ? `Recent means the latest ${rows(recent.rows)} that were predicted, everywhere on this page` +
           (recent.rows < recent.most ? ` (half of them, ${whole(recent.most)} at the most).` : ".")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from kampong.streaming.history.baselines import Baselines, chance_of, kappa
+from kampong.streaming.history.delays import Delays
 from kampong.streaming.history.drift import DriftDetector
 from kampong.streaming.history.limits import BATCH_SHARE, CAPACITY, DIRECTIONS, PIECE, POINTS, checked
 from kampong.streaming.history.notes import Choices, DeadKinds
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.files import Contents
     from kampong.streaming.columns.records import Dead
+    from kampong.streaming.history.delays import Late
     from kampong.streaming.history.outcomes import ClassTable
+
+
+PARTS = ("outcomes", "baselines", "delays", "drift", "choices", "dead_kinds")
+"""What a history keeps in objects of their own."""
 
 
 class Curves(NamedTuple):
@@ -93,6 +100,10 @@ class History:
         Batches observed; a large one counts as several.
     outcomes : Outcomes
         What was predicted of the rows of each class.
+    baselines : Baselines
+        What the commonest class and the last label had right.
+    delays : Delays
+        The accuracy when labels come late.
     drift : DriftDetector
         When the accuracy changed.
     choices : Choices
@@ -124,6 +135,7 @@ class History:
         self._offsets: Float = np.zeros((0, DIRECTIONS), dtype=np.float32)
         self._point_facts: Integer = np.zeros((0, 5), dtype=np.int64)
         self.outcomes, self.drift = Outcomes(), DriftDetector()
+        self.baselines, self.delays = Baselines(), Delays()
         self.choices, self.dead_kinds = Choices(), DeadKinds()
 
     def observe(
@@ -167,6 +179,7 @@ class History:
         right = np.asarray(given[scored] == labels[scored], dtype=bool)
         codes, said = self.outcomes.number(labels, given, scored, [*edges[:-1], len(labels)])
         recent = self.outcomes.add(codes, said, scored, right)
+        self.baselines.add(codes, scored, len(self.outcomes.names))
         if len(right):
             self.drift.update(right, self.rows + 1 + np.flatnonzero(scored))
         self._add_entries(np.array(edges), scored, right, recent, round(seconds * 1e9), len(dead))
@@ -313,19 +326,45 @@ class History:
         """Return accuracy, balanced accuracy and macro F1 of all rows or of the recent ones, NaN without any."""
         return self.class_table().measures(recent=recent)
 
+    def baseline_figures(self) -> dict[str, float]:
+        """Return what the accuracy is to be compared with, by name; NaN without predicted rows.
+
+        Returns
+        -------
+        dict of str to float
+            `majority` and `last_label` are accuracies on the rows that were predicted; `kappa` is Cohen's, and
+            `kappa_last_label` what the accuracy gains over the last label, as a part of what could be gained.
+        """
+        if not self.scored:
+            return dict.fromkeys(("majority", "last_label", "kappa", "kappa_last_label"), float("nan"))
+        table, accuracy = self.class_table(), self.correct / self.scored
+        last = self.baselines.last / self.scored
+        return {
+            "majority": self.baselines.majority / self.scored,
+            "last_label": last,
+            "kappa": kappa(accuracy, chance_of(table.scored, table.predicted)),
+            "kappa_last_label": kappa(accuracy, last),
+        }
+
     def summary(self) -> dict[str, Any]:
         """Return the key figures as plain values; what is not known is None.
 
         Returns
         -------
         dict of str to JSON
-            `accuracy`, `balanced_accuracy` and `macro_f1` of all predicted rows, `recent` with the same of the recent
-            ones and their number `rows`, `rows_per_second`, `alarms` of drift, and what is `chosen` since which row.
+            `accuracy`, `balanced_accuracy` and `macro_f1` of all predicted rows; `unscored`, how many rows could not be
+            predicted; `baselines` to compare with; `label_delay`; `late` with the accuracy at each delay of the labels;
+            `saved_model` with the delay and the accuracy to expect of the saved model; `too_large`, the delays that are
+            not measured because a copy of the model takes too many bytes; `recent` with the measures of
+            the recent rows and their number `rows`; `rows_per_second`, `alarms` of drift, and what is `chosen` since
+            which row.
         """
 
-        def plain(recent: bool) -> dict[str, Any]:
-            found = self.measures(recent=recent)
+        def plain(found: dict[str, float]) -> dict[str, Any]:
             return {name: None if math.isnan(value) else value for name, value in found.items()}
+
+        def late(one: Late) -> dict[str, Any]:
+            return {"delay": one.delay, "rows": one.rows, "accuracy": one.accuracy, "standard_error": one.error}
 
         log, since = self.choices.log(), self.choices.since
         chosen: dict[str, Any] = {}
@@ -335,9 +374,16 @@ class History:
             chosen = {"head": {"value": last.head, "since": since["head"]}}
             chosen[self.choices.parameter] = {"value": last.value, "since": since["value"]}
             chosen["half_life"] = {"value": None if forever else last.half_life, "since": since["half_life"]}
+        longest = self.delays.longest()
         return {
-            **plain(recent=False),
-            "recent": {"rows": len(self.outcomes.recent()), **plain(recent=True)},
+            **plain(self.measures()),
+            "unscored": self.rows - self.scored,
+            "baselines": plain(self.baseline_figures()),
+            "label_delay": self.baselines.delay,
+            "late": [late(one) for one in self.delays.found()],
+            "saved_model": None if longest is None else late(longest),
+            "too_large": [{"delay": one.delay, "bytes": one.large} for one in self.delays.too_large()],
+            "recent": {"rows": len(self.outcomes.recent()), **plain(self.measures(recent=True))},
             "rows_per_second": self.rows / self.seconds if self.seconds else None,
             "alarms": self.drift.n_alarms,
             "chosen": chosen,
@@ -386,6 +432,8 @@ class History:
             "point_facts": self._point_facts.copy(),
             "offsets": self._offsets.copy(),
             "outcomes": self.outcomes.to_state(),
+            "baselines": self.baselines.to_state(),
+            "delays": self.delays.to_state(),
             "drift": self.drift.to_state(),
             "choices": self.choices.to_state(),
             "dead_kinds": self.dead_kinds.to_state(),
@@ -405,7 +453,7 @@ class History:
         History
             The same history.
         """
-        parts = {name: contents.part(name) for name in ("outcomes", "drift", "choices", "dead_kinds")}
+        parts = {name: contents.part(name) for name in PARTS}
         outcomes = Outcomes.from_state(parts["outcomes"])
         state = checked(contents, len(outcomes.names))
         history = cls(state.capacity)
@@ -423,6 +471,8 @@ class History:
         history.choices = Choices.from_state(parts["choices"], history.rows)
         history.dead_kinds = DeadKinds.from_state(parts["dead_kinds"])
         history._check(contents)
+        history.baselines = Baselines.from_state(parts["baselines"], outcomes.rows, history.scored)
+        history.delays = Delays.from_state(parts["delays"], history.rows)
         return history
 
     # How.

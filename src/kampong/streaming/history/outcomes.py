@@ -189,6 +189,11 @@ class Outcomes:
         return np.asarray(sums[ends] - sums[ends - recent_rows(before + 1 + np.arange(len(right)))])
 
     @property
+    def rows(self) -> Integer:
+        """The rows of each code."""
+        return np.array([totals[0] for totals in self._totals], dtype=np.int64)
+
+    @property
     def scored(self) -> int:
         """The rows predicted."""
         return sum(totals[1] for totals in self._totals)

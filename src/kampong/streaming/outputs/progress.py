@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from kampong.streaming.run import Run
 
 COLUMNS = {
-    "rows": 12,
+    "rows": 10,
     "accuracy": 9,
     "since last": 10,
     "rows/s": 10,
     "classes": 8,
     "epsilon": 8,
     "directions": 10,
-    "dead": 8,
+    "dead": 7,
 }
 HEADER = " ".join(f"{name:>{width}}" for name, width in COLUMNS.items())
 
@@ -58,11 +58,11 @@ class Progress:
         predictor, epsilon = run.predictor, epsilon_of(run.predictor)
         fresh = counters.scored - scored
         print(
-            f"{counters.rows:>12,} {_share(counters.correct, counters.scored):>9} "
+            f"{counters.rows:>10,} {_share(counters.correct, counters.scored):>9} "
             f"{_share(counters.correct - correct, fresh):>10} {_speed(counters.rows - rows, now - then):>10} "
             f"{'–' if predictor is None else len(predictor.classes):>8} "
             f"{'–' if epsilon is None else f'{epsilon:.3g}':>8} "
-            f"{'–' if predictor is None else len(predictor.components):>10} {counters.dead:>8,}",
+            f"{'–' if predictor is None else len(predictor.components):>10} {counters.dead:>7,}",
             file=self._stream,
             flush=True,
         )

@@ -1,0 +1,230 @@
+"""How accurate a stream is when labels come late: by frozen copies of what predicts, each one as old as the delay.
+
+For a delay of D rows a copy is taken after s rows, and asked about rows s + D up to s + 2D. Then it is dropped, and the
+next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 10,
+else every other one. So a run repeats, the cut into batches does not matter, and there is one copy for each delay. The
+pause between two copies grows with the rows, so that a copy costs less and less; a row counts by the pause that it
+stands for, so that all parts of a stream count alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from kampong.streaming.schedule import FULL, power_of_two
+
+if TYPE_CHECKING:
+    from kampong._core.compute import Rows
+    from kampong.contract import Frozen
+    from kampong.files import Contents
+
+DELAYS = (1, 10, 100, 1_000, 10_000)
+"""The delays, in rows."""
+
+SAVED = 1_000
+"""From this delay on, a copy is what a model that is saved then answers with; copies before are the stream's own."""
+
+COPIES, SAVED_COPIES = 64, 8
+"""The most copies while the rows double, those of short delays and those that are solved as for a save."""
+
+LONGEST = 2**16
+"""The longest pause between two copies, in rows, where the delay is shorter."""
+
+STRIDE = 2
+"""One in so many rows is asked about, for delays of more than ten rows."""
+
+ROOM = 2**24
+"""Bytes for all copies. A copy of more than its share is left out, that of the longest delay first."""
+
+SURE = 0.01
+"""A delay is measured well if the standard error of its accuracy is below this."""
+
+COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_squares", "large")
+
+
+class Late(NamedTuple):
+    """The accuracy when labels come so many rows late: rows asked about, accuracy, its standard error."""
+
+    delay: int
+    rows: int
+    accuracy: float
+    error: float
+
+
+class Delay:
+    """One delay: when its next copy is due, since when it has one, and what its copies had right.
+
+    Parameters
+    ----------
+    delay : int
+        The delay, in rows.
+    """
+
+    def __init__(self, delay: int) -> None:
+        self.delay, self.due, self.since = delay, delay, 0
+        self.scored = self.right = 0
+        self.weight = self.weight_right = self.weight_squares = 0
+        self.large = 0  # bytes of the copy that there was no room for; 0 if there was
+        self.copy: Frozen | None = None
+
+    @property
+    def pause(self) -> int:
+        """The rows from the copy in use to the next one."""
+        return pause_after(self.since, self.delay)
+
+    def places(self, first: int, rows: int) -> slice:
+        """Return which of so many rows, from a row number on, the copy is asked about."""
+        step = 1 if self.delay <= 10 else STRIDE
+        start = self.since + self.delay
+        begin = max(first, start)
+        begin += (start - begin) % step
+        return slice(begin - first, max(min(first + rows, start + self.delay), begin) - first, step)
+
+    def score(self, right: np.ndarray) -> None:
+        """Count rows that the copy was asked about."""
+        n, correct, pause = len(right), int(np.count_nonzero(right)), self.pause
+        self.scored, self.right = self.scored + n, self.right + correct
+        self.weight, self.weight_right = self.weight + n * pause, self.weight_right + correct * pause
+        self.weight_squares += n * pause * pause
+
+    def found(self) -> Late | None:
+        """Return what is known, None without any row."""
+        if not self.scored:
+            return None
+        accuracy = self.weight_right / self.weight
+        rows = self.weight**2 / self.weight_squares  # as many rows of equal weight say as much
+        # One error more and one less, so that a few rows without any do not look certain.
+        spread = (self.weight_right + self.weight / rows) / (self.weight + 2 * self.weight / rows)
+        return Late(self.delay, self.scored, accuracy, math.sqrt(spread * (1.0 - spread) / rows))
+
+
+class Delays:
+    """The accuracy of a stream at each delay, with the copies that measure it."""
+
+    def __init__(self) -> None:
+        self.each = tuple(Delay(delay) for delay in DELAYS)
+        self.expected: tuple[int, ...] = ()  # delays whose copies a model file must hold
+
+    @property
+    def next_copy(self) -> int:
+        """The next row number after which a copy is due."""
+        return min(one.due for one in self.each)
+
+    def score(self, X: Rows, y: np.ndarray, first: int) -> None:
+        """Ask the copies about rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix
+            The rows, in the order of the stream.
+        y : array
+            Their classes.
+        first : int
+            The rows before them.
+        """
+        for one in self.each:
+            if one.copy is not None:
+                some = one.places(first, len(y))
+                if some.start < some.stop:
+                    one.score(right_of(one.copy, X[some], y[some]))
+                if first + len(y) >= one.since + 2 * one.delay:
+                    one.copy = None
+
+    def due(self, rows: int) -> list[Delay]:
+        """Return the delays whose next copy is due after so many rows."""
+        return [one for one in self.each if rows >= one.due and one.copy is None]
+
+    def take(self, one: Delay, copy: Frozen | None, size: int, rows: int) -> None:
+        """Give a delay its next copy.
+
+        Parameters
+        ----------
+        one : Delay
+            One of those that are due.
+        copy : Frozen or None
+            The copy, None if nothing predicts yet.
+        size : int
+            Its bytes.
+        rows : int
+            The rows that it knows.
+        """
+        one.large = size if size * (DELAYS.index(one.delay) + 1) > ROOM else 0
+        one.since, one.copy = rows, None if one.large else copy
+        one.due = due_after(rows, one.delay)
+
+    def found(self) -> list[Late]:
+        """Return the accuracy at each delay that was measured."""
+        return [late for one in self.each if (late := one.found()) is not None]
+
+    def longest(self) -> Late | None:
+        """Return the longest delay that was measured well, None if none was."""
+        return next((late for late in reversed(self.found()) if late.error < SURE), None)
+
+    def too_large(self) -> list[Delay]:
+        """Return the delays whose last copy there was no room for."""
+        return [one for one in self.each if one.large]
+
+    def widen(self, n_features: int) -> None:
+        """Make room for more columns in all copies."""
+        for one in self.each:
+            one.copy = None if one.copy is None else one.copy.widened(n_features)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return all but the copies by name."""
+        values = [[getattr(one, name) for name in COLUMNS] + [one.copy is not None] for one in self.each]
+        return {"counts": np.array(values, dtype=np.int64)}
+
+    @classmethod
+    def from_state(cls, contents: Contents, rows: int) -> Self:
+        """Return what `to_state` wrote, if it can be of so many rows; the copies are still `expected`."""
+        found, require = cls(), contents.require
+        values = contents.array("counts", np.int64, (len(DELAYS), len(COLUMNS) + 1), low=0)
+        contents.finish()
+        copied = []
+        for one, (*plain, has_copy) in zip(found.each, values.tolist(), strict=True):
+            for name, value in zip(COLUMNS, plain, strict=True):
+                setattr(one, name, value)
+            began = one.since > 0
+            require(one.since <= rows and has_copy <= 1, f"counts has a copy of more than {rows} rows")
+            fits = one.right <= one.scored <= rows and one.weight_right <= one.weight <= one.weight_squares
+            require(fits and one.scored <= one.weight, "counts holds more than there are")
+            require(bool(one.scored) <= began, "counts holds rows before a copy was taken")
+            expected = due_after(one.since, one.delay) if began else one.delay
+            require(one.due == expected, f"counts says that a copy is due after {one.due} rows, not {expected}")
+            alive = began and not one.large and rows < one.since + 2 * one.delay
+            require(alive or not has_copy, "counts has a copy that is too old, too large, or was never taken")
+            if has_copy:
+                copied.append(one.delay)
+        found.expected = tuple(copied)
+        return found
+
+
+def right_of(copy: Frozen, X: Rows, y: np.ndarray) -> np.ndarray:
+    """Return which rows a copy has right; a row that is too large for a model so old is wrong."""
+    try:
+        return np.asarray(copy.answers(X)[1] == y, dtype=bool)
+    except ValueError:
+        if len(y) == 1:
+            return np.zeros(1, dtype=bool)
+        return np.concatenate([right_of(copy, X[i : i + 1], y[i : i + 1]) for i in range(len(y))])
+
+
+def pause_after(rows: int, delay: int) -> int:
+    """Return the rows from a copy that knows so many rows to the next one.
+
+    Those of short delays are powers of two, so that one copy serves several of them. As long as a save chooses all
+    parameters again, a copy of a long delay comes when the rows have doubled.
+    """
+    doubled = power_of_two(rows)
+    if delay < SAVED:
+        return max(power_of_two(4 * delay - 1), min(doubled // COPIES, LONGEST))
+    return max(2 * delay, min(doubled // SAVED_COPIES, LONGEST) if rows > FULL else rows)
+
+
+def due_after(rows: int, delay: int) -> int:
+    """Return the row number of the copy after one that knows so many rows: for short delays a multiple of the pause."""
+    pause = pause_after(rows, delay)
+    return rows + pause if delay >= SAVED else -(-(rows + 2 * delay) // pause) * pause
