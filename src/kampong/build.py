@@ -128,7 +128,7 @@ def make_predictor(
         It shares no array with the statistics that they would change.
     """
     statistics = statistics.in_rows()  # what is chosen counts rows, whatever the scale of their weights
-    if isinstance(statistics, ClassScatter) and statistics.n_features > SETTINGS.leave_one_out_columns:
+    if statistics.holds_scatter and statistics.n_features > SETTINGS.leave_one_out_columns:
         return _in_its_units(recipe, statistics, rows, keep)
     # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are
     # cut, and stand in their way. A wide matrix gains from them.
@@ -141,12 +141,12 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
     scale = recipe.scale
     if scale is None and keep is not None:
         scale = keep.choice is not None and keep.choice.scaled
-    if scale and not isinstance(statistics, ClassScatter):
+    if scale and not statistics.holds_scatter:
         raise ValueError(
             f"scale=True needs the d × d scatter, which is kept for rows of up to {WIDEST} columns; these have "
             f"{statistics.n_features}, or solver is {recipe.solver!r}. Divide columns yourself, or give scale='auto'."
         )
-    if not isinstance(statistics, ClassScatter):
+    if not statistics.holds_scatter:
         return _make(recipe, statistics, rows, keep, _open(recipe, statistics, keep))
     if keep is not None:
         if not scale:
@@ -318,7 +318,7 @@ def _chosen(recipe: Recipe, statistics: ClassMeans, keep: Predictor) -> Selected
     """Return what was chosen before, and the space in which a parameter that was chosen finds its directions."""
     if recipe.value is not None:
         return Selected(keep.choice if recipe.head in WEIGHED else None, None, None)
-    wide = keep.choice is not None and not isinstance(statistics, ClassScatter) and statistics.holds_within
+    wide = keep.choice is not None and not statistics.holds_scatter and statistics.holds_within
     return Selected(keep.choice, resolvent.build(statistics) if wide else None, None)
 
 

@@ -28,6 +28,9 @@ Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 BLOCK_BYTES = 8 * 2**20
 
+FEW = 2
+"""Sparse rows with fewer entries than one in so many columns are projected with the columns that occur alone."""
+
 _blas_lock = threading.Lock()
 _thread = threading.local()
 _blas_users: list[Any] = []
@@ -222,7 +225,7 @@ def project(
         X = X if rows is None else X[rows]
         return project(X.astype(np.float64), components, offset).astype(dtype)
     if not isinstance(X, np.ndarray):
-        if rows is None and X.nnz < X.shape[1]:  # a few rows need few columns of the block
+        if rows is None and FEW * X.nnz < X.shape[1]:  # a few rows need few columns of the block
             columns, places = np.unique(X.indices, return_inverse=True)
             block = np.ascontiguousarray(components[:, columns].T, dtype=dtype)
             X = sparse.csr_array((X.data, places.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))

@@ -13,7 +13,6 @@ from kampong.estimators.novelty import score_samples
 from kampong.files import savable
 from kampong.selection.choose import choose_parameter
 from kampong.selection.landmarks import landmark_trial
-from kampong.statistics.kernel_scatter import KernelScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from kampong.heads import Inside
     from kampong.selection.evidence import Evidence
     from kampong.statistics import ClassMeans
+    from kampong.statistics.kernel_scatter import KernelScatter
 
 __all__ = ["KernelFisherDiscriminant", "KernelMarginSubspace"]
 
@@ -211,8 +211,8 @@ class KernelFisherDiscriminant(KernelSubspace):
     score_samples = score_samples
 
     def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
-        assert isinstance(self._statistics, KernelScatter)
-        return landmark_trial(self._statistics, inside, components, value)
+        statistics = self._on_landmarks()
+        return None if statistics is None else landmark_trial(statistics, inside, components, value)
 
     def _kind(self) -> type[Criterion]:
         return FisherCriterion

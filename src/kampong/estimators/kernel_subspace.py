@@ -230,8 +230,8 @@ class KernelSubspace(DiscriminantSubspace):
         vars(self).pop("_drawn", None)
         self._wanted()
         self._value(None)
-        earlier, in_hand = getattr(self, "_statistics", None), y is not None
-        if in_hand and self.warm_start and isinstance(earlier, KernelScatter) and earlier.basis.width == n_features:
+        earlier, in_hand = self._on_landmarks(), y is not None
+        if in_hand and self.warm_start and earlier is not None and earlier.basis.width == n_features:
             self._statistics = self._empty_on(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
@@ -274,7 +274,7 @@ class KernelSubspace(DiscriminantSubspace):
 
     @one_at_a_time
     def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
-        if not isinstance(self._statistics, KernelScatter):
+        if self._on_landmarks() is None:
             check_finite(X, type(self).__name__)
             weights = check_weights(sample_weight, X.shape[0])
             waiting = copy.copy(self._statistics)  # which holds the classes declared
@@ -303,8 +303,8 @@ class KernelSubspace(DiscriminantSubspace):
         None where the landmarks are given, where no rows are kept, or where those kept lack a class. A number of
         landmarks that was asked for stays.
         """
-        statistics = self._statistics
-        if not isinstance(statistics, KernelScatter) or statistics.kept is None or statistics.multilabel:
+        statistics = self._on_landmarks()
+        if statistics is None or statistics.kept is None or statistics.multilabel:
             return None
         if not _is_plain(self.landmarks) or self._is_fourier():
             return None
@@ -478,8 +478,8 @@ class KernelSubspace(DiscriminantSubspace):
 
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds: the landmarks, the sums over kernel values, and the predictor."""
-        statistics = getattr(self, "_statistics", None)
-        if not isinstance(statistics, KernelScatter):
+        statistics = self._on_landmarks()
+        if statistics is None:
             return None
         self._check_all()  # a file with other parameters could not be read
         assert isinstance(statistics.basis, LandmarkBasis | FourierBasis)
@@ -513,9 +513,14 @@ class KernelSubspace(DiscriminantSubspace):
 
     def _basis(self) -> LandmarkBasis | FourierBasis:
         check_is_fitted(self)
-        assert isinstance(self._statistics, KernelScatter)
-        assert isinstance(self._statistics.basis, LandmarkBasis | FourierBasis)
-        return self._statistics.basis
+        basis = self._statistics.basis
+        assert isinstance(basis, LandmarkBasis | FourierBasis)
+        return basis
+
+    def _on_landmarks(self) -> KernelScatter | None:
+        """Return the statistics, None until there are landmarks."""
+        found: KernelScatter | None = getattr(self, "_statistics", None)
+        return None if found is None or found.basis is None else found
 
 
 def _hand_over(model: Any, statistics: KernelScatter) -> None:

@@ -253,6 +253,9 @@ class MaxMinOverClassifier(OverClassifier):
 
     _forget = True
 
+    def _soft(self) -> tuple[Any, str]:
+        return self.nu, self.nu_of
+
     def __init__(
         self,
         nu: Any = None,
@@ -285,6 +288,3 @@ class MaxMinOverClassifier(OverClassifier):
         self.cache_size = cache_size
         self.random_state = random_state
         self.verbose = verbose
-
-    def _soft(self) -> tuple[Any, str]:
-        return self.nu, self.nu_of

@@ -18,7 +18,6 @@ from kampong.selection.evidence import EMPTY, Parts
 from kampong.selection.folds import Piece
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen, resolvent
-from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -33,7 +32,7 @@ class Judge:
     def __init__(self, trained: HeldBack, n_components: int | None, head: str, head_ridge: float | None = None) -> None:
         self.trained, self.n_components, self.head, self.head_ridge = trained, n_components, head, head_ridge
         self.counts, mean = trained.counts, trained.mean
-        whole = isinstance(trained.everything, ClassScatter) and trained.n_features <= SETTINGS.exact_columns
+        whole = trained.everything.holds_scatter and trained.n_features <= SETTINGS.exact_columns
         self.space = resolvent.whole(trained) if whole else resolvent.build(trained)
         self.known = known = trained.truth @ (self.counts > 0) > 0
         truth = trained.truth[known]

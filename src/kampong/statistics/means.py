@@ -736,10 +736,11 @@ def with_labels(index: LabelIndex, new: list[Label], dtype: np.dtype[Any] | None
 def _read_labels(index: LabelIndex, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
     n_rows = len(weights)
     rows = None if weights.all() else np.flatnonzero(weights)
-    y = np.asarray(admit(y, "y"))
-    if rows is not None and y.shape == (n_rows,):
-        kept, codes, new = check_labels(index, y[rows], len(rows))
-        return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
+    if rows is not None:
+        y = np.asarray(admit(y, "y"))
+        if y.shape == (n_rows,):
+            kept, codes, new = check_labels(index, y[rows], len(rows))
+            return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
     y, codes, new = check_labels(index, y, n_rows)
     return members_of(codes, weights), new, y.dtype
 
