@@ -42,7 +42,7 @@ STAGES: Stages = {
     "left out": ((leave_one_out.LeaveOneOutEvidence, "__init__"), (leave_one_out.LeaveOneOut, "products")),
     "weights": ((evidence.ClassEvidence, "offered"),),
     "quadratic": ((leave_one_out.LeaveOneOutEvidence, "_quadratic"),),
-    "log. tried": ((leave_one_out, "penalty_of"),),
+    "log. tried": ((leave_one_out, "penalty_of"), (leave_one_out, "left_out_path")),
     "log. refit": ((leave_one_out, "fit_logistic"),),
     "batches": ((leave_one_out.LeaveOneOutEvidence, "_logistic"),),
     "calibrated": ((evidence.ClassEvidence, "calibrated"),),

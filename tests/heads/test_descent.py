@@ -8,7 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from kampong import FisherDiscriminant
 from kampong.heads import logistic_training
-from kampong.heads.logistic_training import Problem, by_batches, settle
+from kampong.heads.logistic import PENALTIES, fit_logistic, left_out_path
+from kampong.heads.logistic_training import Problem, by_batches, contrasts, settle
 from kampong.selection.leave_one_out import LeaveOneOut
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.reservoir import SampledScatter
@@ -123,3 +124,54 @@ def test_rows_that_do_not_judge_are_left_out_right_on_average():
     np.testing.assert_allclose(off[rows.judges], 0.0, atol=1e-9 * np.abs(moved).max())
     assert abs(off[others].mean()) < 0.03 * abs(moved.mean())
     assert np.abs(off[others]).mean() < 0.25 * abs(moved.mean())
+
+
+@pytest.mark.parametrize(("classes", "columns"), [(2, 3), (3, 4), (5, 2)])
+def test_the_hessian_is_the_change_of_the_slope(classes, columns):
+    rows, codes, weights = drawn(3, classes=classes, columns=columns)
+    problem = Problem(rows, codes, weights / weights.sum(), np.zeros(columns + 1))
+    C, rng = contrasts(classes), np.random.default_rng(0)
+    np.testing.assert_allclose(C.T @ C, np.eye(classes - 1), atol=1e-14)
+    np.testing.assert_allclose(C.sum(axis=0), 0.0, atol=1e-14)
+    theta, inner = rng.normal(size=(classes, columns + 1)), rng.normal(size=(classes - 1, columns + 1))
+    step = 1e-5 * C @ inner
+    change = (problem.both(theta + step)[1] - problem.both(theta - step)[1]) / 2e-5
+    found = problem.hessian(theta) @ inner.ravel()
+    np.testing.assert_allclose(found, (C.T @ change).ravel(), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_row_left_out_scores_what_a_newton_step_without_it_gives(seed, classes):
+    rows, codes, weights = drawn(seed, n=40, classes=classes)
+    weights, pull = weights / weights.sum(), np.array([0.02, 0.01, 0.02, 0.01, 1e-3])
+    problem = Problem(rows, codes, weights, pull)
+    theta = settle(problem, np.zeros((classes, 5)), fresh=True, gain=1e-15, most=60)
+    some, gone = np.arange(0, 40, 3), np.linspace(0.3, 1.0, 14)
+    found = problem.left_out(theta, problem.curvature(problem.hessian(theta)), some, gone)
+    for place, (row, share) in enumerate(zip(some, gone, strict=True)):
+        left = weights.copy()
+        left[row] *= 1.0 - share
+        without = Problem(rows, codes, left, pull)
+        slope = contrasts(classes).T @ without.both(theta)[1]
+        matrix = without.hessian(theta) + np.diag(np.tile(pull, classes - 1))
+        step = contrasts(classes) @ np.linalg.solve(matrix, slope.ravel()).reshape(slope.shape)
+        np.testing.assert_allclose(found[place], (theta - step) @ rows[row], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_left_out_score_about_what_they_would_after_training_without_them(classes):
+    """The step is the first of Newton's method: it makes most of the way, so the log-loss is that of training anew."""
+    rows, codes, _ = drawn(5, n=80, classes=classes)
+    points, counts, every = rows[:, :-1], np.bincount(codes).astype(float), np.arange(80)
+    thetas, found = left_out_path(points, codes, np.ones(80), counts, PENALTIES[:2], every, np.ones(80))
+    for theta, scores, penalty in zip(thetas, found, PENALTIES, strict=False):
+        again = np.empty_like(scores)
+        for row in every:
+            rest = np.delete(every, row)
+            given = (points[rest], codes[rest], np.ones(79), counts, float(penalty) * 80 / 79)
+            weights = fit_logistic(*given)
+            again[row] = points[row] @ weights[:, :-1].T + weights[:, -1]
+        known = points @ theta[:, :-1].T + theta[:, -1]
+        flattered, said, exact = (-special.log_softmax(s, axis=1)[every, codes].mean() for s in (known, scores, again))
+        assert abs(said - exact) < 0.1 * (exact - flattered)

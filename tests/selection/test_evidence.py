@@ -32,8 +32,8 @@ class Told(Evidence):
 
         return Candidate(name, np.empty((0, 2)), build)
 
-    def calibrated(self, candidate):
-        return self.losses[candidate.name], lambda head: f"calibrated {head}"
+    def calibrated(self, candidates):
+        return [(self.losses[one.name], lambda head: f"calibrated {head}") for one in candidates]
 
     def enough(self, least):
         return least + 0.1

@@ -256,9 +256,9 @@ def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many_row
     X, y = many_rows
     made, calibrated = [], folds.HeldOutEvidence.calibrated
 
-    def watched(evidence, candidate):
-        made.append(candidate.scores)
-        return calibrated(evidence, candidate)
+    def watched(evidence, candidates):
+        made.extend(one.scores for one in candidates)
+        return calibrated(evidence, candidates)
 
     monkeypatch.setattr(folds.HeldOutEvidence, "calibrated", watched)
     model = FisherDiscriminant(head="logistic").fit(X, y)

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numba
 import numpy as np
+from numba.core import event
 from scipy import sparse
 from threadpoolctl import OpenBLASController, ThreadpoolController
+
+from kampong._core.compiling import compiling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +30,9 @@ Float = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 BLOCK_BYTES = 8 * 2**20
+
+PLAIN = 2**18
+"""Entries up to which plain numpy is about as quick as a compiled loop: a small table need not wait for a compiler."""
 
 FEW = 2
 """Sparse rows with fewer entries than one in so many columns are projected with the columns that occur alone."""
@@ -52,6 +58,20 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     except RuntimeError:  # neither the installation nor the home can be written: compiled again in each process
         result = numba.njit(**options)(function)
     return result
+
+
+class _Compilations(event.Listener):
+    """Pass on which loops numba compiles because no cache holds them."""
+
+    def on_start(self, event: Any) -> None:
+        """Tell that a compilation begins."""
+        compiling(event.data["dispatcher"].py_func.__module__)
+
+    def on_end(self, event: Any) -> None:
+        """Tell nothing."""
+
+
+event.register("numba:compile", _Compilations())
 
 
 def available_threads() -> int:
@@ -288,9 +308,14 @@ def _csr_times_block(
                 out[p, c] += value * block[j, c]
 
 
-@compiled
-def mix(state: Any) -> Any:
-    """Return the finaliser of splitmix64: every bit of the result depends on every bit of the state."""
+def mixed(state: Any) -> Any:
+    """Return the finaliser of splitmix64: every bit of the result depends on every bit of the state, an array or one.
+
+    `mix` is the same, compiled, for loops that are compiled too.
+    """
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
+
+
+mix = compiled(mixed)

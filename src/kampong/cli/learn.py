@@ -40,6 +40,8 @@ from kampong.cli.common import (
 if TYPE_CHECKING:
     from kampong.streaming.run import Run
 
+COMPILING = "Compiling for this machine. Only the first run waits for it."
+
 SHOWN = 5
 """Files that were learnt before that are named on the terminal."""
 
@@ -344,8 +346,10 @@ def demo(
 def _watchers(quiet: bool, page: Any) -> list[Any]:
     watchers: list[Any] = []
     if not quiet and sys.stderr.isatty():
+        from kampong._core.compiling import tell_when_compiling
         from kampong.streaming.outputs.progress import Progress
 
+        tell_when_compiling(lambda: say(quiet, COMPILING))
         watchers.append(Progress(sys.stderr))
     if page is not None:
         watchers.append(lambda run: page.publish(run.model, run.history, predictor=run.predictor, memory=run.memory))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from kampong.heads.linear import LinearHead
-from kampong.heads.logistic_training import Problem, settle
+from kampong.heads.logistic_training import BENT, Problem, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,11 +151,8 @@ def fit_logistic(
     K, q, fresh = len(counts), points.shape[1] + 1, start is None
     if start is None:
         start = start_of(counts, q)
-    extended = np.hstack([points, np.ones((len(points), 1))])
-    pull = np.full(q, penalty)
-    pull[:-1] *= 1.0 if shape is None else shape
-    pull[-1] = OFFSET_PENALTY
-    problem = Problem(extended, codes, own / own.sum(), pull)
+    problem, pull = problem_of(points, codes, own), pull_of(penalty, q, shape)
+    problem = problem.with_pull(pull)
     if K * q <= FEW and most > NEW_STEPS:
         return settle(problem, start, fresh=fresh, gain=gain, most=most)
     # The loss bends by about half the prior of a class along a whitened coordinate: that is the unit of a row.
@@ -170,6 +167,71 @@ def fit_logistic(
     found = minimise(goal, (start / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
     theta: Float = found.x.reshape(K, q) * unit
     return theta
+
+
+def left_out_path(
+    points: Float,
+    codes: Integer,
+    own: Float,
+    counts: Float,
+    penalties: Float,
+    some: Integer,
+    gone: Float,
+    shape: Float | None = None,
+) -> tuple[list[Float], Float]:
+    """Return the weights at some penalties, and what rows would score without themselves at each.
+
+    Parameters
+    ----------
+    points : array of shape (n, p)
+        Whitened coordinates.
+    codes : array of int of shape (n,)
+        Classes.
+    own : array of shape (n,)
+        Weights.
+    counts : array of shape (K,)
+        Class weights of all rows.
+    penalties : array of shape (q,)
+        L2 penalties, strong to weak.
+    some : array of int of shape (m,)
+        The rows to score.
+    gone : array of shape (m,)
+        The share of its weight that leaves with each.
+    shape : array of shape (p,), optional
+        What the penalty is multiplied by along each coordinate.
+
+    Returns
+    -------
+    thetas : list of array of shape (K, p + 1)
+        The weights that know all rows.
+    scores : array of shape (q, m, K)
+        The scores without the row.
+    """
+    theta, hessian, q, thetas, scores = None, None, points.shape[1] + 1, [], []
+    plain = problem_of(points, codes, own)
+    for penalty in penalties:
+        problem = plain.with_pull(pull_of(float(penalty), q, shape))
+        begin = start_of(counts, q) if theta is None else theta
+        theta = settle(problem, begin, fresh=theta is None, gain=1e-8, most=60, hessian=hessian)
+        few = problem.few(BENT)
+        hessian = few.hessian(theta)
+        thetas.append(theta)
+        scores.append(problem.left_out(theta, few.curvature(hessian), some, gone))
+    return thetas, np.stack(scores)
+
+
+def problem_of(points: Float, codes: Integer, own: Float) -> Problem:
+    """Return the problem of rows without a penalty."""
+    extended = np.hstack([points, np.ones((len(points), 1))])
+    return Problem(extended, codes, own / own.sum(), np.zeros(extended.shape[1]))
+
+
+def pull_of(penalty: float, q: int, shape: Float | None) -> Float:
+    """Return the penalty along each coordinate, and on the offset."""
+    pull = np.full(q, penalty)
+    pull[:-1] *= 1.0 if shape is None else shape
+    pull[-1] = OFFSET_PENALTY
+    return pull
 
 
 def start_of(counts: Float, q: int) -> Float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ PARTS, LARGE = 4, 2**22
 """Into how many parts a large product is cut, and how many multiplications make it large."""
 
 BENT = 4096
-"""Rows that say how the loss bends: that decides how quickly the answer is found, not what it is."""
+"""Rows of which a Hessian is made: that decides how quickly the answer is found, not what it is."""
 
 MEMORY = 12
 """Steps of which a quasi-Newton method remembers what they have shown."""
@@ -79,28 +80,93 @@ class Problem:
             return self
         return Problem(self.rows[some], self.codes[some], self.weights[some] / weight, self.pull)
 
-    def bend(self, theta: Float) -> tuple[Float, bool]:
-        """Return the factored matrix of second derivatives."""
-        K, q = theta.shape
-        chances = self.rows @ theta.T
+    def with_pull(self, pull: Float) -> Problem:
+        """Return the problem with another penalty."""
+        return Problem(self.rows, self.codes, self.weights, pull)
+
+    def chances(self, theta: Float, rows: Float) -> Float:
+        """Return the probabilities of the classes of rows, (n, K)."""
+        chances = rows @ theta.T
         chances -= chances.max(axis=1, keepdims=True)
         np.exp(chances, out=chances)
         chances /= chances.sum(axis=1, keepdims=True)
-        each = (np.sqrt(self.weights)[:, None] * chances)[:, :, None] * self.rows[:, None, :]
-        flat = each.reshape(len(each), K * q)
-        matrix = -(flat.T @ flat)
-        for k in range(K):
-            mine = slice(k * q, (k + 1) * q)
-            matrix[mine, mine] += (self.rows * (self.weights * chances[:, k])[:, None]).T @ self.rows
+        return chances
+
+    def hessian(self, theta: Float) -> Float:
+        """Return the second derivatives of the loss along contrasts of the classes, ((K − 1) q, (K − 1) q)."""
+        (K, q), n = theta.shape, len(self.rows)
+        C, chances = contrasts(K), self.chances(theta, self.rows)
+        mean, matrix = chances @ C, np.empty(((K - 1) * q, (K - 1) * q))
+        for a in range(K - 1):
+            both = chances @ (C[:, a : a + 1] * C[:, a:]) - mean[:, a : a + 1] * mean[:, a:]
+            both *= self.weights[:, None]
+            block = self.rows.T @ (both[:, :, None] * self.rows[:, None, :]).reshape(n, -1)
+            mine = slice(a * q, (a + 1) * q)
+            matrix[mine, a * q :] = block
+            matrix[a * q :, mine] = block.T
+        return matrix
+
+    def curvature(self, hessian: Float) -> tuple[Float, bool]:
+        """Return the Hessian of loss and penalty, factored."""
+        size = len(hessian)
         # A little more on the diagonal changes the steps, not where they end.
-        lift = np.tile(self.pull, K) + 1e-6 * max(float(np.trace(matrix)), TINY) / (K * q)
-        matrix.flat[:: K * q + 1] += lift
+        lift = np.tile(self.pull, size // len(self.pull)) + 1e-9 * max(float(np.trace(hessian)), TINY) / size
+        matrix = hessian.copy()
+        matrix.flat[:: size + 1] += lift
         factor: tuple[Float, bool] = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
         return factor
 
+    def left_out(self, theta: Float, factor: tuple[Float, bool], some: Integer, gone: Float) -> Float:
+        """Return what rows would score without themselves, one Newton step from weights that know all rows.
 
-def settle(problem: Problem, theta: Float, *, fresh: bool, gain: float, most: int) -> Float:
-    """Return the weights of least loss: quasi-Newton steps from the bend that few of the rows show.
+        With J = I ⊗ x along contrasts, G = J H⁻¹ Jᵀ, W the second derivatives of the row's loss by its scores and g the
+        first, a row that leaves moves its scores by (I − G W)⁻¹ G g: what the curvature H without the row would do.
+
+        Parameters
+        ----------
+        theta : array of shape (K, q)
+            The weights of least loss.
+        factor : tuple
+            The curvature there.
+        some : array of int of shape (m,)
+            The rows.
+        gone : array of shape (m,)
+            What share of its weight leaves with each.
+
+        Returns
+        -------
+        array of shape (m, K)
+            The scores.
+        """
+        (K, q), rows = theta.shape, self.rows[some]
+        C, chances, m = contrasts(K), self.chances(theta, rows), len(some)
+        inverse, _ = linalg.lapack.dpotri(factor[0], lower=factor[1])  # its upper half
+        np.copyto(inverse, inverse.T, where=np.tri(len(inverse), k=-1, dtype=bool))
+        spread = np.empty((m, K - 1, K - 1))
+        for a in range(K - 1):
+            moved = (rows @ inverse[a * q : (a + 1) * q, a * q :]).reshape(m, K - 1 - a, q)
+            spread[:, a, a:] = spread[:, a:, a] = np.matmul(moved, rows[:, :, None])[..., 0]
+        weights = (self.weights[some] * gone)[:, None]
+        error = chances.copy()
+        error[np.arange(m), self.codes[some]] -= 1.0
+        mean = chances @ C
+        bend = (chances @ (C[:, :, None] * C[:, None, :]).reshape(K, -1)).reshape(m, K - 1, K - 1)
+        bend -= mean[:, :, None] * mean[:, None, :]
+        system = np.eye(K - 1) - np.matmul(spread, weights[:, :, None] * bend)
+        shift = np.matmul(spread, (weights * (error @ C))[:, :, None])
+        return np.asarray(rows @ theta.T + np.linalg.solve(system, shift)[..., 0] @ C.T)
+
+
+@cache
+def contrasts(K: int) -> Float:
+    """Return orthonormal columns that sum to zero, (K, K − 1): the weights of least loss and penalty do so too."""
+    return np.ascontiguousarray(linalg.helmert(K).T)
+
+
+def settle(
+    problem: Problem, theta: Float, *, fresh: bool, gain: float, most: int, hessian: Float | None = None
+) -> Float:
+    """Return the weights of least loss: Newton steps, or quasi-Newton steps from a Hessian that few of the rows show.
 
     Parameters
     ----------
@@ -111,46 +177,52 @@ def settle(problem: Problem, theta: Float, *, fresh: bool, gain: float, most: in
     fresh : bool
         Whether the start may be far away: then few of the rows show the way first.
     gain : float
-        It ends where a step would gain less.
+        It ends with a step that would gain less.
     most : int
         The most steps.
+    hessian : array, optional
+        That of the loss at the start, if it is known.
 
     Returns
     -------
     array of shape (K, q)
         The weights.
     """
-    few = problem.few(BENT)
-    if fresh:
-        theta = _descend(few, theta, few.bend(theta), 1e-4, most)
-    return _descend(problem, theta, few.bend(theta), gain, most)
+    few, theta = problem.few(BENT), theta - theta.mean(axis=0)
+    if fresh and len(problem.rows) * theta.size**2 > LARGE:
+        theta = _descend(few, theta, few.curvature(few.hessian(theta)), 1e-4, most)
+    return _descend(problem, theta, few.curvature(few.hessian(theta) if hessian is None else hessian), gain, most)
 
 
 def _descend(problem: Problem, theta: Float, factor: tuple[Float, bool], gain: float, most: int) -> Float:
-    """Go down by L-BFGS, with a factored matrix of second derivatives to begin from."""
+    """Go down by Newton's method where a Hessian costs little, else by L-BFGS that begins with a factored one."""
     known: list[tuple[Float, Float, float]] = []
+    exact, C = len(problem.rows) * theta.size**2 <= LARGE, contrasts(len(theta))
     goal, slope = problem.both(theta)
     for _ in range(most):
         step, shares = slope.ravel().copy(), []
         for move, change, product in reversed(known):
             shares.append(float(move @ step) / product)
             step -= shares[-1] * change
-        step = linalg.cho_solve(factor, step, check_finite=False)
+        inner = linalg.cho_solve(factor, (C.T @ step.reshape(theta.shape)).ravel(), check_finite=False)
+        step = (C @ inner.reshape(-1, theta.shape[1])).ravel()
         for (move, change, product), share in zip(known, reversed(shares), strict=True):
             step += (share - float(change @ step) / product) * move
-        fall = float(slope.ravel() @ step)
+        fall, turned = float(slope.ravel() @ step), step.reshape(theta.shape)
         if fall < gain:
-            break
-        length, turned = 1.0, step.reshape(theta.shape)
-        new = problem.both(theta - turned)
+            return theta - turned
+        length, new = 1.0, problem.both(theta - turned)
         while new[0] > goal - 1e-4 * length * fall + 1e-15 and length > 1e-4:
             length /= 2
             new = problem.both(theta - length * turned)
-        move, change = -length * step, (new[1] - slope).ravel()
-        product = float(move @ change)
-        if product > 0:
-            known = [*known[1 - MEMORY :], (move, change, product)]
         theta = theta - length * turned
+        if exact:
+            factor = problem.curvature(problem.hessian(theta))
+        else:
+            move, change = -length * step, (new[1] - slope).ravel()
+            product = float(move @ change)
+            if product > 0:
+                known = [*known[1 - MEMORY :], (move, change, product)]
         goal, slope = new
     return theta
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from scipy import linalg
 
-from kampong.heads.calibration import TINY, Judged, fit_weights, least_point
+from kampong.heads.calibration import TINY, Judged, fit_each, least_point
 from kampong.heads.head import Head, Inside
 
 if TYPE_CHECKING:
@@ -154,11 +154,8 @@ class ClassShapes:
     def shrinkage(self, points: Float, judged: Judged, gone: Float, log_priors: Float) -> float:
         """Return the shrinkage of least log-loss on rows of the sample left out one by one."""
         scores = self.left_out(points, judged, gone, SHRINKAGES, log_priors)
-        losses = [
-            fit_weights(np.ascontiguousarray(scores[None, :, :, place]), judged, np.array([0.5]))[1]
-            for place in range(len(SHRINKAGES))
-        ]
-        return float(10.0 ** least_point(np.log10(SHRINKAGES), np.array(losses)))
+        _, losses = fit_each(np.moveaxis(scores, 2, 0)[:, None], judged, np.array([0.5]))
+        return float(10.0 ** least_point(np.log10(SHRINKAGES), losses))
 
 
 def class_shapes(inside: Inside) -> tuple[Float, ClassShapes]:

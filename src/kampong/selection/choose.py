@@ -225,7 +225,8 @@ def choose(evidence: Evidence, asked: str) -> Chosen:
     names = evidence.offered() if asked in ("auto", "best") else [asked]
     if asked == "best":
         names += [name for name in own_heads() if evidence.accepts(name)]
-    tried = [(candidate, *evidence.calibrated(candidate)) for candidate in map(evidence.candidate, names)]
+    candidates = [evidence.candidate(name) for name in names]
+    tried = [(one, *found) for one, found in zip(candidates, evidence.calibrated(candidates), strict=True)]
     enough = evidence.enough(min(loss for _, loss, _ in tried))
     winner, calibrate = next((candidate, apply) for candidate, loss, apply in tried if loss <= enough)
     head, hidden = winner.build()

@@ -1,23 +1,24 @@
 """Evidence: what candidates say of validation rows, which they have not learnt, and how the winner is built.
 
-`leave_one_out`, `folds`, `several_labels` and `landmarks` make evidence; `choose.choose` reads it. A head that is not
-chosen is never trained on all rows.
+`leave_one_out`, `folds`, `several_labels` and `landmarks` make evidence; `choose.choose` reads it. Only the head that
+is chosen is built.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from scipy import linalg
 
-from kampong.heads.calibration import Judged, badness, fit_calibration, fit_weights, least_point, log_softplus
+from kampong.heads.calibration import Judged, badness, calibrate_each, fit_each, fit_weights, least_point, log_softplus
 from kampong.heads.head import HEADS, build_head
 from kampong.heads.hinge import Hinge
 from kampong.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
-from kampong.heads.logistic import Logistic, fit_logistic
+from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.heads.mixture import MEMBERS, PRIOR, START, TRAINED, Mixture
 from kampong.heads.quadratic import Quadratic
 from kampong.selection.settings import SETTINGS
@@ -75,8 +76,8 @@ class Evidence(ABC):
         """Return the candidate of this name."""
 
     @abstractmethod
-    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
-        """Return the selection loss of a candidate, and what calibrates its head."""
+    def calibrated(self, candidates: list[Candidate]) -> list[tuple[float, Callable[[Head], Head]]]:
+        """Return the selection loss of each candidate, and what calibrates its head."""
 
     @abstractmethod
     def enough(self, least: float) -> float:
@@ -176,15 +177,22 @@ def penalty_of(
             path.append(theta)
         paths.append(path)
         said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])
-    scores = [np.concatenate(one) for one in zip(*said, strict=True)]
-    for one in scores:
-        one[:, counts <= 0] = EMPTY
-    losses = np.array([fit_weights(one[None], judged, np.array([1.0]))[1] for one in scores])
-    best = int(np.argmin(losses))
-    penalty = float(penalties[best])
-    if len(penalties) > 1:
-        penalty = float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1]))
+    scores = np.stack([np.concatenate(one) for one in zip(*said, strict=True)])
+    penalty, best = least_penalty(scores, counts, judged, penalties)
     return penalty, paths[-1][best], scores[best]
+
+
+def least_penalty(scores: Float, counts: Float, judged: Judged, penalties: Float = PENALTIES) -> tuple[float, int]:
+    """Return the penalty of least log-loss, between the nodes where there are several, and the best node.
+
+    Scores of classes without rows are set to those of no chance.
+    """
+    scores[:, :, counts <= 0] = EMPTY
+    _, losses = fit_each(scores[:, None], judged, np.array([1.0]))
+    best = int(np.argmin(losses))
+    if len(penalties) == 1:
+        return float(penalties[0]), 0
+    return float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1])), best
 
 
 class ClassEvidence(Evidence):
@@ -217,15 +225,15 @@ class ClassEvidence(Evidence):
 
     def offered(self) -> list[str]:
         """Return the best single head, a trained linear one that no mixture holds, and the mixture."""
-        single = {name: self._log_loss(name) for name in (Gaussian.name, Cosine.name, Regression.name)}
-        first, loss = min(single, key=lambda name: single[name]), self.loss
-        if self._offers_shapes():
-            every = np.concatenate([self.scores, self.candidate(Quadratic.name).scores[None]])
-            loss = fit_weights(every, self.judged, np.append(START, 0.0), signed=PRIOR)[1]
-            first = Quadratic.name if self._log_loss(Quadratic.name) < single[first] else first
-        trained = self._linear_name()
-        alone = trained and not self._mixes_linear() and loss > SETTINGS.quadratic_gain * self.loss
-        return [first, trained, Mixture.name] if alone else [first, Mixture.name]
+        names = [Gaussian.name, Cosine.name, Regression.name]
+        names += [Quadratic.name] if self._offers_shapes() else []
+        scores = np.stack([self.candidate(name).scores for name in names])
+        _, losses = fit_each(scores[:, None], self.judged, START[:1])
+        first, trained = names[int(np.argmin(losses))], self._linear_name()
+        if not trained or self._mixes_linear():
+            return [first, Mixture.name]
+        _, loss = self._weighed
+        return [first, trained, Mixture.name] if loss > SETTINGS.quadratic_gain * self.loss else [first, Mixture.name]
 
     def candidate(self, name: str) -> Candidate:
         """Return the candidate of this name, worked out once."""
@@ -233,12 +241,18 @@ class ClassEvidence(Evidence):
             self._candidates[name] = self._candidate(name)
         return self._candidates[name]
 
-    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
-        """Return the smooth errors of a candidate at its best calibration, and what gives its head that."""
-        scores = candidate.scores
+    def calibrated(self, candidates: list[Candidate]) -> list[tuple[float, Callable[[Head], Head]]]:
+        """Return the smooth errors of each candidate at its best calibration, and what gives its head that."""
+        found: dict[str, tuple[float, float]] = {}
+        for n in {len(one.scores) for one in candidates}:
+            same = [one for one in candidates if len(one.scores) == n]
+            fitted = calibrate_each(np.stack([one.scores for one in same]), self.judged.first(n))
+            found |= {one.name: values for one, values in zip(same, fitted, strict=True)}
+        return [self._at_calibration(one.scores, *found[one.name]) for one in candidates]
+
+    def _at_calibration(self, scores: Float, sharpness: float, tail: float) -> tuple[float, Callable[[Head], Head]]:
         n, weight = len(scores), float(self.judged.weights.sum())
         judged = self.judged.first(n)
-        sharpness, tail = fit_calibration(scores, judged)
         loss = badness(scores, judged, sharpness, tail, weight)
         if n < len(self.judged.codes):
             # judged by some of the rows: what these are harder than the others for the mixture, they are for any head
@@ -249,9 +263,6 @@ class ClassEvidence(Evidence):
     def enough(self, least: float) -> float:
         """Return the least selection loss and a little."""
         return least + SETTINGS.slack
-
-    def _log_loss(self, name: str) -> float:
-        return fit_weights(self.candidate(name).scores[None], self.judged, START[:1])[1]
 
     def _candidate(self, name: str) -> Candidate:
         trained = {Logistic.name: self._logistic, Hinge.name: self._hinge, Quadratic.name: self._quadratic}
@@ -281,16 +292,7 @@ class ClassEvidence(Evidence):
 
     def _mixture(self) -> Candidate:
         """Weigh the heads together: the quadratic one and the trained linear one too, where they may be members."""
-        members: dict[int, Candidate] = {}
-        if self._offers_shapes():
-            members[MEMBERS] = self.candidate(Quadratic.name)
-        if self._mixes_linear():
-            members[TRAINED] = self.candidate(self._linear_name())
-        every = np.concatenate([self.scores, *(member.scores[None] for member in members.values())])
-        start = np.append(START, np.zeros(len(members)))
-        found, _ = fit_weights(every, self.judged, start, signed=PRIOR)
-        weights = np.zeros(TRAINED + 1)
-        weights[[*range(MEMBERS), *members]] = found
+        members, (weights, _) = self._members, self._weighed
 
         def build() -> Built:
             built = {place: member.build() for place, member in members.items() if weights[place]}
@@ -300,7 +302,29 @@ class ClassEvidence(Evidence):
             head = Mixture(False, *Mixture.white(self.inside), self.noise, weights, quadratic, trained)
             return Built(head, next((one.hidden for one in built.values()), self.nothing))
 
-        return Candidate(Mixture.name, np.tensordot(found, every, 1), build)
+        scores = np.tensordot(weights[:MEMBERS], self.scores, 1)
+        for place, member in members.items():
+            scores += weights[place] * member.scores
+        return Candidate(Mixture.name, scores, build)
+
+    @cached_property
+    def _members(self) -> dict[int, Candidate]:
+        """The members of the mixture that are trained on rows, by their places."""
+        names = {MEMBERS: Quadratic.name if self._offers_shapes() else ""}
+        names[TRAINED] = self._linear_name() if self._mixes_linear() else ""
+        return {place: self.candidate(name) for place, name in names.items() if name}
+
+    @cached_property
+    def _weighed(self) -> tuple[Float, float]:
+        """The weights of all members of the mixture, and its log-loss."""
+        if not self._members:
+            return np.append(self.weights, np.zeros(TRAINED + 1 - MEMBERS)), self.loss
+        every = np.concatenate([self.scores, *(member.scores[None] for member in self._members.values())])
+        start = np.append(START, np.zeros(len(self._members)))
+        found, loss = fit_weights(every, self.judged, start, signed=PRIOR)
+        weights = np.zeros(TRAINED + 1)
+        weights[[*range(MEMBERS), *self._members]] = found
+        return weights, loss
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained: "" for none."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from kampong._core.compute import project
-from kampong.heads.calibration import Judged, fit_weights, least_point
+from kampong.heads.calibration import Judged, fit_each, least_point
 from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
 from kampong.heads.hinge import USUAL as USUAL_COST
 from kampong.heads.hinge import Hinge, Machines, most_rows, optimum
@@ -243,7 +243,7 @@ class HeldOutEvidence(ClassEvidence):
 
     def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
         """Return the cost that the judges like best, between the nodes, and the scores of the best node."""
-        losses = np.array([fit_weights(one[None], self.judged, np.array([1.0]))[1] for one in scores])
+        _, losses = fit_each(np.stack(scores)[:, None], self.judged, np.array([1.0]))
         best = scores[int(np.argmin(losses))]
         return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
 

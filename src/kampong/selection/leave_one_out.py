@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import one_blas_thread, run, tall_times
+from kampong._core.compute import one_blas_thread, tall_times
 from kampong.criteria import FisherCriterion
-from kampong.heads.calibration import TINY, Judged, badness, fit_weights, least_point
+from kampong.heads.calibration import TINY, Judged, badness, fit_each, least_point
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
 from kampong.heads.linear import noise_of
-from kampong.heads.logistic import OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, start_of
+from kampong.heads.logistic import FEW, OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, left_out_path, start_of
 from kampong.heads.logistic_training import by_batches
 from kampong.heads.mixture import PRIOR, START
 from kampong.heads.quadratic import ClassShapes, Quadratic
@@ -40,6 +40,7 @@ from kampong.selection.evidence import (
     ClassEvidence,
     Parts,
     among_means,
+    least_penalty,
     member_scores,
     penalty_of,
 )
@@ -50,7 +51,6 @@ from kampong.statistics.held_out import HeldBack
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.heads.head import Inside
-    from kampong.selection.evidence import Trainers
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.kernel_scatter import KernelScatter
     from kampong.statistics.reservoir import SampledScatter
@@ -194,19 +194,16 @@ class LeaveOneOut:
     def ridge(self) -> tuple[float, Float, Float]:
         """Return the ridge of least errors, and the curve: ridges and what each is worth."""
         few = self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
-        judged, values = self.judged(few), np.empty(len(SETTINGS.ridge_nodes))
-
-        def work(place: int) -> None:
-            scores, _ = self.members(self.parts(self.usual * 10.0 ** SETTINGS.ridge_nodes[place], len(few)), few)
-            weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
-            values[place] = badness(np.tensordot(weights, scores, 1), judged)
-
+        judged, decades = self.judged(few), SETTINGS.ridge_nodes
+        ridges = self.usual * 10.0**decades
         with one_blas_thread():  # many small products: threads of BLAS would wait for each other
-            run(work, [(place,) for place in range(len(SETTINGS.ridge_nodes))])
-        best = least_point(
-            SETTINGS.ridge_nodes, values + (SETTINGS.pull + 1.0 / judged.weights.sum()) * SETTINGS.ridge_nodes**2
-        )
-        return self.usual * 10.0**best, self.usual * 10.0**SETTINGS.ridge_nodes, values
+            scores = np.stack([self.members(self.parts(ridge, len(few)), few)[0] for ridge in ridges])
+            weights, _ = fit_each(scores, judged, START, signed=PRIOR)
+            values = np.array(
+                [badness(np.tensordot(b, one, 1), judged) for b, one in zip(weights, scores, strict=True)]
+            )
+        best = least_point(decades, values + (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2)
+        return self.usual * 10.0**best, ridges, values
 
 
 class _Gone(NamedTuple):
@@ -352,7 +349,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         )
 
     def _logistic(self) -> Candidate:
-        """Train without each fold, choose the penalty there, and in the end train on all rows."""
+        """Choose the penalty on rows that did not train the weights, and in the end train on all rows."""
         rows, counts = self.rows, self.rows.counts
         shape: Float | None = None
         root: Float | None = None
@@ -384,11 +381,7 @@ class LeaveOneOutEvidence(ClassEvidence):
                 return by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
 
         else:
-            folds, order = self._folds(seen, several=price <= SETTINGS.logistic_cost)
-            judged = rows.judged(rows.judges[order])
-            penalty, theta, found = penalty_of(folds, counts, judged, PENALTIES, 60, shape)
-            scores = np.empty_like(found)
-            scores[order] = found
+            penalty, theta, scores = self._penalty(seen, shape)
             part = slice(4 * SETTINGS.wide_rows if rows.brief else None)
 
             def train() -> Float:
@@ -403,19 +396,24 @@ class LeaveOneOutEvidence(ClassEvidence):
 
         return Candidate(Logistic.name, scores, build)
 
-    def _folds(self, seen: Float, *, several: bool) -> tuple[list[tuple[Trainers, Float]], Integer]:
-        """Return rows to train with and validation rows, fold by fold, and the places of the latter among all."""
-        rows = self.rows
-        fold = rows.spread() if several else np.ones(len(rows.codes), dtype=np.int64)
-        if not several:
-            fold[rows.judges[: max(1, len(fold) // SETTINGS.cross_fits)]] = 0
-        folds, places = [], []
-        for one in range(SETTINGS.cross_fits if several else 1):
-            held = np.flatnonzero(fold[rows.judges] == one)
-            trained = np.flatnonzero(fold != one)[: 3 * SETTINGS.wide_rows if rows.brief else SETTINGS.logistic_rows]
-            folds.append(((seen[trained], rows.codes[trained], rows.own[trained]), seen[rows.judges[held]]))
-            places.append(held)
-        return folds, np.concatenate(places)
+    def _penalty(self, seen: Float, shape: Float | None) -> tuple[float, Float, Float]:
+        """Return the penalty of least loss, weights near it, and scores of validation rows that did not train them.
+
+        Up to `FEW` weights each row is left out of all, by one Newton step; more are trained without a quarter of the
+        rows.
+        """
+        rows, counts = self.rows, self.rows.counts
+        most = 3 * SETTINGS.wide_rows if rows.brief else SETTINGS.logistic_rows
+        if len(counts) * (seen.shape[1] + 1) <= FEW:
+            judges, given = rows.judges[rows.judges < most], (seen[:most], rows.codes[:most], rows.own[:most], counts)
+            share = rows.gone[judges] / rows.own[judges]
+            thetas, scores = left_out_path(*given, PENALTIES, judges, share, shape)
+            penalty, best = least_penalty(scores, counts, rows.judged(judges))
+            return penalty, thetas[best], scores[best]
+        judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        trained = np.setdiff1d(np.arange(len(rows.codes)), judges)[:most]
+        fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[judges]
+        return penalty_of([fold], counts, rows.judged(judges), PENALTIES, 60, shape)
 
     def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.

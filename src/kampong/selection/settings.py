@@ -36,9 +36,10 @@ class Settings:
     least_left : float
         Share of a class: a row that leaves less of its class is no validation row ("tables").
     cross_fits : int
-        Folds over which a logistic head is cross-fitted ("tables").
+        Folds over which a head of yours is cross-fitted, and parts of the rows of which one judges a trained head where
+        it cannot be left out row by row ("tables").
     cross_fit_rows : int
-        Rows below which a logistic head is not offered: which rows share a fold would decide ("tables").
+        Rows below which a logistic head is not offered ("tables").
     folds : int
         Folds in which few rows are held out where leave-one-out has no closed form ("defaults").
     single_fold_rows : int
@@ -60,7 +61,7 @@ class Settings:
         Factor: where one covariance per class lowers the log-loss below this part, logistic regression is not tried;
         it saves its time ("stages") and changes no error ("tables").
     logistic_cost : float
-        Rows × classes × columns up to which logistic regression is cross-fitted and solved exactly ("stages").
+        Rows × classes × columns up to which logistic regression is solved exactly ("stages").
     logistic_columns_cost : float
         Rows × classes × columns up to which logistic regression sees all columns ("stages").
     logistic_columns_penalty : float

@@ -95,8 +95,11 @@ class LabelEvidence(Evidence):
             )
         return Candidate(name, self.scores[name], lambda: Built(build_head(name, self.inside), nothing))
 
-    def calibrated(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
-        """Return the log-loss of a label, and what gives a head log-odds that have it."""
+    def calibrated(self, candidates: list[Candidate]) -> list[tuple[float, Callable[[Head], Head]]]:
+        """Return the log-loss of a label for each candidate, and what gives its head log-odds that have it."""
+        return [self._fitted(candidate) for candidate in candidates]
+
+    def _fitted(self, candidate: Candidate) -> tuple[float, Callable[[Head], Head]]:
         sharpness, offset, loss = fit_odds(candidate.scores, self.truth, self.weights)
 
         def apply(head: Head) -> Head:

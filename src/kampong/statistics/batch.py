@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import blocks, compiled, run, split
+from kampong._core.compute import PLAIN, blocks, compiled, run, split
 from kampong.data.labels import Members
 from kampong.data.validation import LARGEST, raise_not_finite
 
@@ -70,6 +70,11 @@ def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, 
         block = np.ascontiguousarray(X[rows[0] : rows[-1] + 1])
         pieces = enumerate(split(len(rows), parts))
         start = rows - rows[0]
+        if block.size * classes <= PLAIN:
+            step = block[start] - origin[codes]
+            sums[0] += (np.equal(codes, np.arange(classes)[:, None]) * weights) @ step
+            squares[0] += np.bincount(codes, weights * np.einsum("ij,ij->i", step, step), classes)
+            continue
         run(_sum_dense, [(block, start, codes, weights, origin, sums[i], squares[i], a, b) for i, (a, b) in pieces])
     offset = sums.sum(axis=0) / counts[:, None]
     total = squares.sum(axis=0) - counts * np.einsum("kd,kd->k", offset, offset)
@@ -129,18 +134,24 @@ def rows_fit(
         for j in range(X.shape[1]):
             if not abs(X[i, j]) < LARGEST:
                 return False
-    weight, total = decay * counts.sum(), decay * squares.sum()
+    # loops instead of calls of numpy, each of which takes longer to compile than all of this
+    weight, total = 0.0, 0.0
+    for k in range(len(counts)):
+        weight += decay * counts[k]
+        total += decay * squares[k]
     for p in range(len(rows)):
-        k = codes[p]
+        k, first = codes[p], True
         weight += weights[p]
         for j in range(X.shape[1]):
             total += weights[p] * np.float64(X[rows[p], j]) * np.float64(X[rows[p], j])
-        if k < len(counts) and not (codes[:p] == k).any():
-            total += decay * counts[k] * _length(means[k])
+        for other in range(p):
+            first = first and codes[other] != k
+        if k < len(counts) and first:
+            for j in range(means.shape[1]):
+                total += decay * counts[k] * means[k, j] * means[k, j]
     return bool(weight <= MOST and total <= MOST)
 
 
-@compiled
 def summary_fits(
     classes: Integer,
     more: Float,
@@ -152,22 +163,12 @@ def summary_fits(
     decay: float,
 ) -> bool:
     """Tell whether the summary of a batch may join a state: what is learnt then stays within the limits."""
-    weight, total = decay * counts.sum(), decay * squares.sum()
-    for p in range(len(classes)):
-        k = classes[p]
-        weight += more[p]
-        total += more_squares[p] + more[p] * _length(more_means[p])
-        if k < len(counts):
-            total += decay * counts[k] * _length(means[k])
+    known = classes[classes < len(counts)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = decay * counts.sum() + more.sum()
+        total = decay * (squares.sum() + counts[known] @ np.einsum("kd,kd->k", means[known], means[known]))
+        total += more_squares.sum() + more @ np.einsum("kd,kd->k", more_means, more_means)
     return bool(weight <= MOST and total <= MOST)
-
-
-@compiled
-def _length(row: Float) -> float:
-    total = 0.0
-    for j in range(len(row)):
-        total += row[j] * row[j]
-    return total
 
 
 @compiled
@@ -203,7 +204,6 @@ def learn_rows(
                 scatter[j, i] += scaled * step[i]
 
 
-@compiled
 def join(
     classes: Integer,
     more: Float,
@@ -215,21 +215,15 @@ def join(
     joined: Float,
 ) -> None:
     """Join the summary of a batch to a state, by the formulas of Chan; `joined` gets what this adds, or is empty."""
-    for p in range(len(classes)):
-        k = classes[p]
-        after = counts[k] + more[p]
-        share = more[p] / after
-        root = np.sqrt(counts[k] * share)
-        total = 0.0
-        for j in range(means.shape[1]):
-            step = more_means[p, j] - means[k, j]
-            means[k, j] += share * step
-            step *= root
-            total += step * step
-            if len(joined):
-                joined[p, j] = step
-        squares[k] += more_squares[p] + total
-        counts[k] = after
+    after = counts[classes] + more
+    share = more / after
+    step = more_means - means[classes]
+    means[classes] += share[:, None] * step
+    step *= np.sqrt(counts[classes] * share)[:, None]
+    squares[classes] += more_squares + np.einsum("kd,kd->k", step, step)
+    counts[classes] = after
+    if len(joined):
+        joined[:] = step
 
 
 @compiled

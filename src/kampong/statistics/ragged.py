@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.compute import blocks
 from kampong.data.validation import LARGEST_ENTRY, REALS
 from kampong.files.fields import array, read
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PREFIX = "sample_"
 """What the names of a sample begin with in a file."""
+
+FEW, LONG = 4, 64
+"""Up to so many rows, or from so many entries a row on, each is copied by itself: streams come row by row."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,16 @@ class Ragged(Drawn):
 
     def append_to(self, room: Ragged, used: tuple[int, int, int]) -> None:
         """Append all rows to the rows, entries and labels already there."""
-        arguments = (*vars(self).values(), *vars(room).values(), *used)
-        _append(*arguments)
+        n, entries, labels = used
+        here = slice(n, n + len(self.keys))
+        room.keys[here], room.weights[here], room.frames[here] = self.keys, self.weights, self.frames
+        room.count[here], room.label_count[here] = self.count, self.label_count
+        room.first[here] = entries + np.cumsum(self.count) - self.count
+        room.label_first[here] = labels + np.cumsum(self.label_count) - self.label_count
+        _move(self.data, self.first, room.data, room.first[here], self.count)
+        if len(room.indices):
+            _move(self.indices, self.first, room.indices, room.first[here], self.count)
+        _move(self.codes, self.label_first, room.codes, room.label_first[here], self.label_count)
 
 
 def flat_rows(X: Rows, found: Integer, drawn: Drawn) -> Ragged:
@@ -110,50 +121,14 @@ def sample_from(contents: Contents, n_classes: int, n_features: int, form: int, 
     return sample
 
 
-@compiled
 def _move(source: np.ndarray, first: Integer, target: np.ndarray, to: Integer, count: Integer) -> None:
-    for i in range(len(first)):
-        for j in range(count[i]):
-            target[to[i] + j] = source[first[i] + j]
-
-
-@compiled
-def _append(
-    keys: Float,
-    weights: Float,
-    frames: Float,
-    label_first: Integer,
-    label_count: Integer,
-    codes: Integer,
-    first: Integer,
-    count: Integer,
-    indices: Integer,
-    data: Float,
-    room_keys: Float,
-    room_weights: Float,
-    room_frames: Float,
-    room_label_first: Integer,
-    room_label_count: Integer,
-    room_codes: Integer,
-    room_first: Integer,
-    room_count: Integer,
-    room_indices: Integer,
-    room_data: Float,
-    n: int,
-    entries: int,
-    labels: int,
-) -> None:
-    """Append rows to the n rows of a store in one call, for streams that come row by row."""
-    for i in range(len(keys)):
-        room_keys[n + i], room_weights[n + i], room_frames[n + i] = keys[i], weights[i], frames[i]
-        room_first[n + i], room_count[n + i] = entries, count[i]
-        room_label_first[n + i], room_label_count[n + i] = labels, label_count[i]
-        for j in range(count[i]):
-            room_data[entries + j] = data[first[i] + j]
-        if len(room_indices):
-            for j in range(count[i]):
-                room_indices[entries + j] = indices[first[i] + j]
-        for j in range(label_count[i]):
-            room_codes[labels + j] = codes[label_first[i] + j]
-        entries += count[i]
-        labels += label_count[i]
+    """Copy `count` entries from each `first` place of the source to each place of the target."""
+    size = int(count.sum())
+    if len(first) <= FEW or size > LONG * len(first):
+        for i, j, length in zip(first, to, count, strict=True):
+            target[j : j + length] = source[i : i + length]
+        return
+    for part in blocks(len(first), 8 * size // len(first), target=2**14):  # the places take more memory than entries
+        lengths = count[part]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        target[np.repeat(to[part], lengths) + within] = source[np.repeat(first[part], lengths) + within]

@@ -254,16 +254,13 @@ class ClassReservoir(ClassMeans):
         if self.n_samples > before:
             self._settle(X)
         weights, members = reading.weights, reading.members
-        found, keys = np.empty(len(weights), dtype=np.int64), np.empty(len(weights))
-        seed = np.uint64(self.random_state)
-        count = draw(weights, np.uint64(self._drawn), seed, self._frame, self._threshold, found, keys)
+        found, keys = draw(weights, self._drawn, self.random_state, self._frame, self._threshold)
         self._drawn += self.n_samples - before
-        if count:
-            found = found[:count]
+        if len(found):
             first = np.searchsorted(members.rows, found)
             labels = np.searchsorted(members.rows, found, side="right") - first
-            frames = np.full(count, self._frame)
-            self._take(X, found, Drawn(keys[:count], weights[found], frames, first, labels, members.codes))
+            frames = np.full(len(found), self._frame)
+            self._take(X, found, Drawn(keys, weights[found], frames, first, labels, members.codes))
 
     def _take_rows_out(self, X: Rows, reading: Reading) -> None:
         """Take rows out of the sample, found by their entries and labels; a sample of all rows must hold each."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._core.compute import compiled, mix
+from kampong._core.compute import mixed
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -37,8 +37,9 @@ def row_keys(numbers: Integer, weights: Float, seed: int) -> Float:
     array of shape (n,)
         Keys; the rows of smallest key are the sample.
     """
-    keys = np.empty(len(numbers))
-    _fill_keys(np.asarray(numbers, dtype=np.uint64), np.asarray(weights, dtype=np.float64), np.uint64(seed), keys)
+    weights = np.asarray(weights, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        keys: Float = _clocks(np.asarray(numbers, dtype=np.uint64), seed) - np.log(weights)
     return keys
 
 
@@ -89,30 +90,18 @@ def stands_for(weights: Float, log_weights: Float, threshold: float) -> Float:
     return result
 
 
-@compiled
-def clock(number: Any, start: Any) -> float:
-    """Return the logarithm of the exponential clock of a row; `start` is the mixed seed."""
-    bits = mix(mix(number * STEP) ^ start) >> np.uint64(12)
-    return float(np.log(-np.log((np.float64(bits) + 0.5) * 2.0**-52)))
+def draw(weights: Float, number: int, seed: int, frame: float, threshold: float) -> tuple[Integer, Float]:
+    """Return the rows whose key is below the threshold, and their keys; `number` is how many rows came before."""
+    found = np.flatnonzero(weights > 0.0)
+    numbers = np.arange(1, len(found) + 1, dtype=np.uint64) + np.uint64(number)
+    keys = _clocks(numbers, seed) - np.log(weights[found]) + frame
+    below = keys < threshold
+    return found[below], keys[below]
 
 
-@compiled
-def draw(weights: Float, number: Any, seed: Any, frame: float, threshold: float, found: Integer, keys: Float) -> int:
-    """Find the rows whose key is below the threshold; `number` is how many rows came before."""
-    start = mix(seed + STEP)
-    count = 0
-    for i in range(len(weights)):
-        if weights[i] > 0.0:
-            number += np.uint64(1)
-            key = clock(number, start) - np.log(weights[i]) + frame
-            if key < threshold:
-                found[count], keys[count] = i, key
-                count += 1
-    return count
-
-
-@compiled
-def _fill_keys(numbers: Any, weights: Float, seed: Any, keys: Float) -> None:
-    start = mix(seed + STEP)
-    for i in range(len(numbers)):
-        keys[i] = clock(numbers[i], start) - np.log(weights[i]) if weights[i] > 0.0 else np.inf
+def _clocks(numbers: Any, seed: int) -> Float:
+    """Return the logarithms of the exponential clocks of rows."""
+    start = mixed(np.array([seed], dtype=np.uint64) + STEP)
+    bits = mixed(mixed(numbers * STEP) ^ start) >> np.uint64(12)
+    clocks: Float = np.log(-np.log((bits.astype(np.float64) + 0.5) * 2.0**-52))
+    return clocks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import blocks, compiled, one_blas_thread, run, split
+from kampong._core.compute import PLAIN, blocks, compiled, one_blas_thread, run, split
 from kampong.data.labels import Members
 from kampong.statistics.batch import MOST, shift_far_columns
 from kampong.statistics.means import ClassMeans
@@ -281,7 +281,11 @@ def _centred_squares(X: Rows, members: Members, means: Float, start: int, stop: 
         if len(buffer) < len(rows):
             buffer = np.empty((len(rows), d))
         centred = buffer[: len(rows)]
-        _centre(block, rows - rows[0], codes, weights, means, centred)
+        if block.size <= PLAIN:
+            np.subtract(block[rows - rows[0]], means[codes], out=centred)
+            centred *= np.sqrt(weights)[:, None]
+        else:
+            _centre(block, rows - rows[0], codes, weights, means, centred)
         total += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
     return total
 
@@ -325,7 +329,6 @@ def _add_pairs(
                 scatter[j, indices[b]] += scaled * np.float64(data[b])
 
 
-@compiled
 def _pack(matrix: Float, packed: Float) -> None:
     """Write the lower triangle row after row."""
     start = 0
@@ -334,7 +337,6 @@ def _pack(matrix: Float, packed: Float) -> None:
         start += i + 1
 
 
-@compiled
 def _unpack(packed: Float, matrix: Float) -> None:
     """Write rows of a lower triangle where they were."""
     start = 0
@@ -343,25 +345,24 @@ def _unpack(packed: Float, matrix: Float) -> None:
         start += i + 1
 
 
-@compiled
 def mirror(matrix: Float) -> None:
     """Copy the lower triangle to the upper one, in tiles that fit the cache."""
     d, tile = matrix.shape[0], 64
     for first in range(0, d, tile):
-        for second in range(0, first + 1, tile):
-            for i in range(first, min(first + tile, d)):
-                for j in range(second, min(second + tile, i)):
-                    matrix[j, i] = matrix[i, j]
+        own = matrix[first : first + tile, first : first + tile]
+        np.copyto(own, own.T.copy(), where=~np.tri(len(own), dtype=bool))
+        for second in range(0, first, tile):
+            matrix[second : second + tile, first : first + tile] = matrix[
+                first : first + tile, second : second + tile
+            ].T
 
 
-@compiled
 def _passes_bound(packed: Float, roots: Float, peaks: Float) -> bool:
     """Tell whether an entry of a lower triangle is larger than a sum of squares can have, beyond rounding."""
     start = 0
     for i in range(len(roots)):
         row, root, peak = packed[start : start + i], (1.0 + ROUNDING) * roots[i], ROUNDING * peaks[i]
-        for j in range(i):
-            if not abs(row[j]) <= root * roots[j] + peak * peaks[j]:
-                return True
+        if not (np.abs(row) <= root * roots[:i] + peak * peaks[:i]).all():
+            return True
         start += i + 1
     return False
