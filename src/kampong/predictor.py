@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import special
 
-from kampong._core.compute import project
+from kampong._core.compute import blocks, project
 from kampong.criteria import CRITERIA, Criterion
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import refuse_overflow
@@ -25,6 +25,8 @@ from kampong.solvers import SOLVERS
 from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float, Rows
     from kampong.files.contents import Contents
 
@@ -40,6 +42,10 @@ FIELDS = (
     plain("remark", str),
 )
 """What a file holds of a predictor, beside its classes, head, criterion and choice."""
+
+
+BLOCK = 2**24
+"""Bytes of the coordinates that a head looks at, and of its scores, at a time."""
 
 
 @dataclass(frozen=True)
@@ -118,23 +124,40 @@ class Predictor:
 
     def scores(self, X: Rows) -> Float:
         """Return one score a class for each row."""
-        return self._scores(self.seen_points(X))
+        said: Float = self._in_blocks(X, lambda rows: self._scores(self.seen_points(rows)))
+        return said
 
     def probabilities(self, X: Rows) -> Float:
         """Return the probability of each class, or of each label on its own."""
-        seen = self.seen_points(X)
-        chances: Float = (
-            self.head.probabilities(seen) if self.shift is None else special.softmax(self._logs(seen), axis=1)
-        )
-        return refuse_overflow("probabilities", chances)
+
+        def of(rows: Rows) -> Float:
+            seen = self.seen_points(rows)
+            said: Float = (
+                self.head.probabilities(seen) if self.shift is None else special.softmax(self._logs(seen), axis=1)
+            )
+            return said
+
+        return refuse_overflow("probabilities", self._in_blocks(X, of))
 
     def log_probabilities(self, X: Rows) -> Float:
         """Return the logarithms of `probabilities`, finite where these underflow."""
-        seen = self.seen_points(X)
-        logs: Float = (
-            self.head.log_probabilities(seen) if self.shift is None else special.log_softmax(self._logs(seen), axis=1)
-        )
-        return refuse_overflow("probabilities", logs)
+
+        def of(rows: Rows) -> Float:
+            seen = self.seen_points(rows)
+            logs: Float = (
+                self.head.log_probabilities(seen)
+                if self.shift is None
+                else special.log_softmax(self._logs(seen), axis=1)
+            )
+            return logs
+
+        return refuse_overflow("probabilities", self._in_blocks(X, of))
+
+    def _in_blocks(self, X: Rows, answer: Callable[[Rows], Any]) -> Any:
+        """Return what is said of rows; heads hold many numbers per row, so many rows are asked in blocks."""
+        numbers = len(self.components) + len(self.hidden) + len(self.classes)
+        parts = list(blocks(X.shape[0], 8 * numbers, target=BLOCK))
+        return answer(X) if len(parts) <= 1 else np.concatenate([answer(X[part]) for part in parts])
 
     def linear(self) -> tuple[Float, Float] | None:
         """Return weights, (K, d), and offsets, (K,), whose largest value predicts; see `Head.hyperplanes`.
@@ -159,6 +182,11 @@ class Predictor:
         """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
         seen = self.seen_points(X)
         return seen[:, : len(self.components)], self._labels(seen)
+
+    def labels(self, X: Rows) -> np.ndarray:
+        """Return the classes of rows, or the indicator matrix of their probable labels."""
+        said: np.ndarray = self._in_blocks(X, lambda rows: self._labels(self.seen_points(rows)))
+        return said
 
     def widened(self, n_features: int) -> Self:
         """Return the same predictor for wider rows; the further columns count for nothing."""

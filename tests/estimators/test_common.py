@@ -28,7 +28,8 @@ ESTIMATORS = [
 
 RELATIVE = (
     "Where the ridge is chosen, weights compare rows, so that their scale does not matter: a row of weight 2 is one "
-    "row for the choice. With a given ridge a weight of 2 is the row twice, as FisherDiscriminant(ridge=0.0) shows."
+    "row for the choice. With a given ridge a weight of 2 is the row twice, as FisherDiscriminant(ridge=0.0) shows. "
+    "No rule has both (docs/decisions/19_weights_compare_rows.md)."
 )
 
 

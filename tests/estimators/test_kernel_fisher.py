@@ -416,7 +416,8 @@ ESTIMATORS = [
 ]
 RELATIVE = (
     "The ridge and the calibration count rows, and weights only compare them: their scale does not matter. With a "
-    "given ridge the directions are those of the row twice (a_weight_is_a_number_of_rows_in_the_kernel_width_too)."
+    "given ridge the directions are those of the row twice (a_weight_is_a_number_of_rows_in_the_kernel_width_too). "
+    "No rule has both (docs/decisions/19_weights_compare_rows.md)."
 )
 
 

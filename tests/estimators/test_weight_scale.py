@@ -5,8 +5,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine, make_multilabel_classification
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
 
 from kampong import (
+    CriterionSubspace,
     FisherDiscriminant,
     InformationGain,
     InterClassScatter,
@@ -246,3 +251,36 @@ def test_a_row_ages_the_others_by_one_step_whatever_its_weight():
     number = np.cumsum(weights > 0)
     expected = np.bincount(y, weights=weights * 0.9 ** (number[-1] - number))
     np.testing.assert_allclose(model._statistics.counts, expected, rtol=1e-12)
+
+
+# Why scikit-learn's check of weights against repeated rows is an expected failure (decision 18).
+
+
+@pytest.mark.parametrize(
+    "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        FisherDiscriminant(),
+        FisherDiscriminant(ridge="rule"),
+        CriterionSubspace(),
+        KernelMarginSubspace(),
+        KernelFisherDiscriminant(kernel="linear", head="nearest_mean"),
+    ],
+    ids=str,
+)
+def test_weights_differ_from_repeated_rows_by_the_number_of_rows_alone(model, check, monkeypatch):
+    """With the unit of weight set to one, weights count rows, and scikit-learn's own check holds."""
+    with pytest.raises(AssertionError, match="not equivalent"):
+        check(type(model).__name__, model)
+    monkeypatch.setattr(ClassMeans, "weight_unit", 1.0)
+    check(type(model).__name__, model)
+
+
+@pytest.mark.parametrize("model", [FisherDiscriminant(), KernelMarginSubspace(head="best")], ids=str)
+def test_whole_weights_do_not_count_rows(model):
+    X, y = problem()
+    weights = 1.0 + np.random.default_rng(11).integers(0, 5, len(X))
+    plain = answers(model, X, y, weights, stream=False)
+    assert np.array_equal(answers(model, X, y, 1024.0 * weights, stream=False), plain)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -108,8 +108,10 @@ def run(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> N
             except BaseException as error:
                 errors.append((number, error))
 
-    pool = _pool()
-    helping = [pool.submit(work) for _ in range(helpers)]
+    pool, helping = _pool(), list[Future[None]]()
+    with suppress(RuntimeError):  # under a limit of memory no thread may start: this one does all the work
+        for _ in range(helpers):
+            helping.append(pool.submit(work))
     work()
     for helper in helping:
         if not helper.cancel():
@@ -212,6 +214,26 @@ def stack(first: Rows, second: Rows) -> Rows:
     return stacked
 
 
+def float_type(X: Rows) -> np.dtype[Any]:
+    """Return the floats that rows are computed in: float32 for halves and itself, float64 for all others."""
+    return np.dtype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64)
+
+
+def floats(rows: Rows) -> Any:
+    """Return a block of rows as floats: where dense whole numbers or halves are many, they stay as they came."""
+    return rows.astype(float_type(rows), copy=False) if isinstance(rows, np.ndarray) else rows
+
+
+def weighted_sum(X: Rows, weights: Float) -> Float:
+    """Return Σ w x over rows; whole numbers are converted block by block."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(X.T @ weights).ravel()
+    total: Float = np.zeros(X.shape[1])
+    for part in blocks(len(X), 8 * X.shape[1]):
+        total += weights[part] @ np.ascontiguousarray(X[part], dtype=np.float64)  # of one form, so that bits are too
+    return total
+
+
 def fix_signs(components: Float) -> Float:
     """Flip each row so that its entry of largest magnitude is positive (the first one among equals)."""
     if components.size == 0:
@@ -235,11 +257,11 @@ def csr_times_block(X: csr_array, block: Float, rows: Integer | None = None) -> 
 def project(
     X: Rows, components: Float, offset: Float, rows: Integer | None = None, centre: Float | None = None
 ) -> Float:
-    """Return `(X[rows] − offset) @ components.T` in the dtype of X; sparse rows stay sparse.
+    """Return `(X[rows] − offset) @ components.T` in the floats of X; sparse rows stay sparse.
 
     `centre` is `offset @ components.T` where it is known: for a few sparse rows it is most of the work.
     """
-    dtype = X.dtype
+    dtype = float_type(X)
     if dtype == np.float32 and components.size and not 1e-30 < np.abs(components).max() < 1e30:
         # rows near the limits of float32 have components past them; the coordinates are within
         X = X if rows is None else X[rows]
@@ -257,8 +279,8 @@ def project(
     origin = offset.astype(dtype)
     X = X if rows is None else X[rows]
     out = np.empty((X.shape[0], len(weights)), dtype=dtype)
-    for part in blocks(len(X), X.shape[1] * X.itemsize):
-        np.dot(X[part] - origin, weights.T, out=out[part])
+    for part in blocks(len(X), X.shape[1] * dtype.itemsize):
+        np.dot(floats(X[part]) - origin, weights.T, out=out[part])
     return _finite(out)
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from kampong._core.compute import float_type
 from kampong.data.labels import is_indicator
 from kampong.data.sparse_gate import admit
 
@@ -68,13 +69,16 @@ def check_weights(sample_weight: Any, n_rows: int) -> Float:
     return weights
 
 
-def check_rows(X: Any, n_features: int) -> Rows:
-    """Return X as a dense float array or a CSR matrix of the expected width; NaN and infinity are checked later."""
+def check_rows(X: Any, n_features: int, *, compact: bool = False) -> Rows:
+    """Return X as a dense float array or a CSR matrix of the expected width; NaN and infinity are checked later.
+
+    With `compact`, dense whole numbers and halves stay as they are, for statistics that convert them block by block.
+    """
     rows: Any = admit(X)
     rows = rows if sparse.issparse(rows) else np.asarray(rows)
     if rows.dtype.kind == "c":
         raise ValueError(f"X has dtype {rows.dtype}; complex numbers are not supported. Give real features.")
-    if rows.dtype not in (np.float32, np.float64):
+    if rows.dtype not in REALS and not (compact and _is_compact(rows)):
         with _in_range("X"):
             rows = rows.astype(np.float64)
     if rows.ndim != 2:
@@ -109,7 +113,7 @@ def check_squarable(X: Rows, name: str) -> None:
 def largest_magnitude(X: Rows) -> float:
     """Return the largest magnitude of an entry, 0 where there is none."""
     values = X if isinstance(X, np.ndarray) else X.data
-    return float(max(values.max(), -values.min())) if values.size else 0.0
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
 
 def raise_not_finite(X: Rows, name: str, weights: Float) -> NoReturn:
@@ -151,28 +155,38 @@ def refuse_overflow(owner: str, answers: Float) -> Float:
 
 
 def in_dtype_of(rows: Rows, answers: Float) -> Float:
-    """Return answers to rows in the dtype of the rows; those past float32 become infinite."""
+    """Return answers to rows in the floats of the rows; those past float32 become infinite."""
     with np.errstate(over="ignore"):
-        return answers.astype(rows.dtype, copy=False)
+        return answers.astype(float_type(rows), copy=False)
 
 
 def logs_in_dtype_of(rows: Rows, logs: Float) -> Float:
     """Return log-probabilities in the dtype of the rows; in float32 they agree with the rounded probabilities."""
-    if rows.dtype == np.float64:
+    if float_type(rows) == np.float64:
         return logs
     rounded = in_dtype_of(rows, np.exp(logs))
     return np.where(rounded > 0.5, np.log(np.maximum(rounded, rounded.dtype.type(0.5))), in_dtype_of(rows, logs))
 
 
-def validated(estimator: Any, X: Any, *y: Any, **asked: Any) -> Any:
-    """Return rows, and labels where they are given, through the gate and scikit-learn's checks."""
+def validated(estimator: Any, X: Any, *y: Any, compact: bool = False, **asked: Any) -> Any:
+    """Return rows, and labels where they are given, through the gate and scikit-learn's checks.
+
+    With `compact`, dense whole numbers and halves stay as they are, for estimators that convert them block by block.
+    """
     rows = admit(X)
-    if isinstance(rows, np.ndarray) and rows.dtype == np.float16:
+    compact = compact and _is_compact(rows)
+    if not compact and isinstance(rows, np.ndarray) and rows.dtype == np.float16:
         rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
     given = (rows, *(admit(labels, "y") for labels in y))
     with _in_range(f"{type(estimator).__name__}: X"):
-        found = validate_data(estimator, *given, accept_sparse="csr", dtype=[np.float64, np.float32], **asked)
+        dtype = None if compact else list(REALS[::-1])
+        found = validate_data(estimator, *given, accept_sparse="csr", dtype=dtype, **asked)
     return (admit(found[0]), found[1]) if y else admit(found)
+
+
+def _is_compact(rows: Any) -> bool:
+    """Tell whether rows are dense whole numbers or halves, which take less memory than their floats."""
+    return isinstance(rows, np.ndarray) and (rows.dtype.kind in "biu" or rows.dtype == np.float16)
 
 
 def check_points(X: Any) -> Float:
@@ -182,7 +196,7 @@ def check_points(X: Any) -> Float:
     return points
 
 
-def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows, Any]:
+def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool, compact: bool = False) -> tuple[Rows, Any]:
     """Validate rows and labels as scikit-learn does; NaN and infinity are checked later, in the pass that reads X.
 
     A later batch of a stream that is plainly right (float array or CSR array of known width, whole numbers or texts as
@@ -204,7 +218,8 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
     if isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, tuple, np.ndarray)):
         y = np.asarray(y)
     indicator = is_indicator(y)
-    X, y = validated(estimator, X, y, reset=reset, ensure_all_finite=False, multi_output=indicator)
+    asked = {"reset": reset, "ensure_all_finite": False, "multi_output": indicator}
+    X, y = validated(estimator, X, y, compact=compact, **asked)
     if not indicator:
         y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "iub":  # integers are classes; to count them costs more than to learn them
@@ -212,9 +227,9 @@ def validate_batch(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Rows
     return X, y
 
 
-def validate_rows(estimator: Any, X: Any) -> Rows:
+def validate_rows(estimator: Any, X: Any, *, compact: bool = False) -> Rows:
     """Validate rows to transform or predict."""
-    rows: Rows = validated(estimator, X, reset=False)
+    rows: Rows = validated(estimator, X, reset=False, compact=compact)
     return rows
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kampong._core.callbacks import FitWatcher
-from kampong._core.compute import block_rows
+from kampong._core.compute import block_rows, float_type
 from kampong._core.locks import one_at_a_time
 from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, make_predictor
 from kampong.criteria import FisherCriterion, landmark_ridge
@@ -89,7 +89,7 @@ class KernelPredictor(Predictor):
         columns = np.ascontiguousarray(self.coefficients.T)
         values = self.basis.scores(X, columns)
         values -= self.mean @ self.components.T
-        return values.astype(X.dtype, copy=False)
+        return values.astype(float_type(X), copy=False)
 
     def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
         """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `kernels.plain`."""
@@ -117,6 +117,7 @@ class KernelSubspace(DiscriminantSubspace):
     scale: Any
     verbose: Any
     _space = "directions of the landmarks' span"
+    _memory_advice = "Raise the limit (ulimit -v), or use fewer landmarks or columns."
     _features_seed: int | None = None  # where Fourier features and samples must not share a seed
     _tries: ClassVar[bool] = False  # whether heads are compared though nothing asks for it: rows left out one by one
     _width: Choice | None = None  # how γ was chosen
@@ -249,13 +250,14 @@ class KernelSubspace(DiscriminantSubspace):
         if not weights.any():
             return rows, lambda: None
         watched, order = (X, y), np.argsort(_numbered(X, y, weights)[1])  # nothing depends on the order of the rows
-        if X.data.nbytes <= VALUES_BYTES:  # not even the last bits
+        entries, itemsize = (X if isinstance(X, np.ndarray) else X.data).size, float_type(X).itemsize
+        if entries * itemsize <= VALUES_BYTES:  # not even the last bits
             X, y, weights, order = X[order], y[order], weights[order], np.arange(n)
         statistics = self._statistics
         if not isinstance(statistics, KernelScatter):
             statistics = self._placed(X, y, weights)
         # every part is a sample of all rows, so that callbacks see all classes after the first part
-        n_parts = -(-n // block_rows(statistics.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        n_parts = -(-n // block_rows(statistics.basis.rank * itemsize, target=VALUES_BYTES))
         watcher = FitWatcher(self, *watched, _hand_over, name="rows", n_rounds=n_parts)
         seen = 0
         for first in range(n_parts):

@@ -181,7 +181,7 @@ class Reading:
         """
         rows = self._rows(X)
         known = self._read()
-        return known.answers(rows)[1]
+        return known.labels(rows)
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class, or of each label on its own.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.callbacks import CallbackSupport, with_callbacks
 from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
-from kampong._core.memory import refuse_large_scatter
+from kampong._core.memory import refuse_large_scatter, within_memory
 from kampong.build import BEST, WEIGHED, Recipe, RowsInHand, make_predictor
 from kampong.criteria import CriterionWarning
 from kampong.data.labels import is_indicator
@@ -94,6 +94,10 @@ class DiscriminantSubspace(
     _halves_error: float | None
     _said: bool
     _space: ClassVar[str] = "features"
+    _memory_advice: ClassVar[str] = (
+        "Raise the limit (ulimit -v), use fewer columns, or use solver='reservoir', which keeps a sample of the rows "
+        "instead."
+    )
     _follows_drift: ClassVar[bool] = False
     _drawn: int | None = None
 
@@ -119,6 +123,7 @@ class DiscriminantSubspace(
 
     @with_callbacks
     @whole
+    @within_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from all rows at once, forgetting what was learnt before.
 
@@ -139,7 +144,7 @@ class DiscriminantSubspace(
         object
             This estimator.
         """
-        X, y = validate_batch(self, X, y, reset=True)
+        X, y = validate_batch(self, X, y, reset=True, compact=True)
         self._start(X.shape[1], y)
         rows, finish = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
@@ -158,6 +163,7 @@ class DiscriminantSubspace(
         return self
 
     @whole
+    @within_memory
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn a batch of any size, one row included; nothing is solved until a result is read.
 
@@ -180,7 +186,7 @@ class DiscriminantSubspace(
             This estimator.
         """
         reset = not hasattr(self, "_statistics")
-        X, y = validate_batch(self, X, y, reset=reset)
+        X, y = validate_batch(self, X, y, reset=reset, compact=True)
         if reset:
             self._start(X.shape[1], None)
         elif self._statistics.refusal is not None:
@@ -348,8 +354,9 @@ class DiscriminantSubspace(
         if kind is SampledScatter:
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
         if kind.holds_scatter:
-            # the scatter and the sums of a batch; to solve, also a copy, eigenvectors and their workspace
-            refuse_large_scatter(type(self).__name__, n_features, 2 if y is None else 4)
+            # the scatter, the sum of a batch and a product; to choose, also copies in other units and eigenvectors
+            copies = 5 if y is not None and self._value(None) is None else 3
+            refuse_large_scatter(type(self).__name__, n_features, copies, self._memory_advice)
         self._statistics = kind.laid_out(n_features, budget=budget, random_state=self._seed())
         self._statistics.owner = type(self).__name__
         self._said = False
@@ -483,6 +490,7 @@ class DiscriminantSubspace(
         except ValueError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from None
 
+    @within_memory
     def _read(self) -> Predictor:
         """Return the predictor of the present state, made at most once; say once what is to be said of it."""
         check_is_fitted(self)
@@ -591,7 +599,7 @@ class DiscriminantSubspace(
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
-        return validate_rows(self, X)
+        return validate_rows(self, X, compact=True)
 
 
 def _few(classes: np.ndarray) -> str:

@@ -64,7 +64,7 @@ class Unlearning:
         """
         name = f"{type(self).__name__}.unlearn"
         self._check_can_unlearn(name)
-        X, y = validate_batch(self, X, y, reset=False)
+        X, y = validate_batch(self, X, y, reset=False, compact=True)
         weights = check_weights(sample_weight, X.shape[0])
         rows, weight = int(np.count_nonzero(weights)), float(weights.sum())
         return self._take_out(name, lambda: self._statistics.unlearn(X, y, weights), rows, weight)

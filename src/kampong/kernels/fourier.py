@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import compiled, csr_times_block, mix, one_blas_thread, run
+from kampong._core.compute import compiled, csr_times_block, float_type, floats, mix, one_blas_thread, run
 from kampong.files.contents import LARGEST_WIDTH
 from kampong.kernels.functions import TILE_BYTES, Kernel
 from kampong.statistics.sampling import STEP
@@ -60,10 +60,10 @@ class FourierBasis:
 
     def values(self, X: Rows) -> Float:
         """Return the features of rows, (n, rank), in the precision of the rows."""
-        out = np.empty((X.shape[0], self.rank), dtype=X.dtype)
+        out = np.empty((X.shape[0], self.rank), dtype=float_type(X))
 
         def tile(start: int, stop: int) -> None:
-            self._fill(X[start:stop], out[start:stop])
+            self._fill(floats(X[start:stop]), out[start:stop])
 
         self._tiles(tile, X)
         return out
@@ -73,9 +73,9 @@ class FourierBasis:
         out = np.empty((X.shape[0], columns.shape[1]))
 
         def tile(start: int, stop: int) -> None:
-            features = np.empty((stop - start, self.rank), dtype=X.dtype)
-            self._fill(X[start:stop], features)
-            out[start:stop] = features @ columns.astype(X.dtype, copy=False)
+            features = np.empty((stop - start, self.rank), dtype=float_type(X))
+            self._fill(floats(X[start:stop]), features)
+            out[start:stop] = features @ columns.astype(features.dtype, copy=False)
 
         self._tiles(tile, X)
         return out
@@ -121,7 +121,8 @@ class FourierBasis:
         out *= math.sqrt(2.0 / self.rank)
 
     def _tiles(self, tile: Any, X: Rows) -> None:
-        step = max(128, TILE_BYTES // (X.dtype.itemsize * self.rank))
+        widest = max(self.rank, X.shape[1] if isinstance(X, np.ndarray) else 0)
+        step = max(128, TILE_BYTES // (float_type(X).itemsize * widest))
         tasks = [(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]
         if len(tasks) == 1:
             tile(*tasks[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import csr_times_block, one_blas_thread, run, split
+from kampong._core.compute import csr_times_block, floats, one_blas_thread, run, split, weighted_sum
 from kampong._core.registries import enter
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
 from kampong.files.errors import CheckpointError
@@ -364,7 +364,7 @@ def moments(X: Rows, weights: Float | None = None) -> tuple[Float, Float]:
     """Return the mean and the variance of each column in O(n·d), float64."""
     shares = None if weights is None else weights / weights.sum()
     if isinstance(X, np.ndarray):
-        mean = X.mean(axis=0, dtype=np.float64) if shares is None else np.asarray(shares @ X)
+        mean = weighted_sum(X, np.ones(len(X))) / len(X) if shares is None else weighted_sum(X, shares)
         squares = np.zeros(X.shape[1])
         with np.errstate(over="ignore"):
             for start, stop in split(X.shape[0], 1 + X.shape[0] // 4096):
@@ -400,7 +400,7 @@ def kernel_scores(kernel: Kernel, X: Rows, support: PreparedRows, weights: Float
     step = min(2048, max(64, TILE_BYTES // (8 * max(1, support.rows.shape[0], X.shape[1]))))
 
     def tile(start: int, stop: int) -> None:
-        values = kernel.between(kernel.prepare(X[start:stop]), support)
+        values = kernel.between(kernel.prepare(floats(X[start:stop])), support)
         out[start:stop] = values @ weights.astype(values.dtype, copy=False)
 
     tasks = [(start, min(start + step, X.shape[0])) for start in range(0, X.shape[0], step)]

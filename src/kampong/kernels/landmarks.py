@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg, sparse
 
-from kampong._core.compute import blocks, one_blas_thread, run, split
+from kampong._core.compute import blocks, float_type, floats, one_blas_thread, run, split
 from kampong.data.validation import rows_from, rows_state
 from kampong.files.contents import LARGEST_WIDTH
 from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores, times_columns
@@ -61,6 +61,7 @@ class LandmarkBasis:
     """
 
     def __init__(self, kernel: Kernel, landmarks: Rows) -> None:
+        landmarks = floats(landmarks)
         gram = _gram(kernel, landmarks)
         if not np.isfinite(gram).all():
             raise ValueError(
@@ -100,13 +101,14 @@ class LandmarkBasis:
 
     def values(self, X: Rows) -> Float:
         """Return the kernel values of rows to the landmarks, (n, rank), in the precision of the rows."""
-        n, points = X.shape[0], self.points(X.dtype)
-        out = np.empty((n, self.rank), dtype=X.dtype)
-        step = max(128, TILE_BYTES // (X.dtype.itemsize * self.rank))
+        n, dtype = X.shape[0], float_type(X)
+        points, out = self.points(dtype), np.empty((n, self.rank), dtype=dtype)
+        widest = max(self.rank, X.shape[1] if isinstance(X, np.ndarray) else 0)  # of values and of prepared rows
+        step = max(128, TILE_BYTES // (dtype.itemsize * widest))
         tasks = split(n, -(-n // step))
 
         def tile(start: int, stop: int) -> None:
-            out[start:stop] = self.kernel.between(self.kernel.prepare(X[start:stop]), points)
+            out[start:stop] = self.kernel.between(self.kernel.prepare(floats(X[start:stop])), points)
 
         if self.kernel.name == "callable" or len(tasks) == 1:  # a callable may not be safe in threads
             for task in tasks:
@@ -118,7 +120,7 @@ class LandmarkBasis:
 
     def scores(self, X: Rows, columns: Float) -> Float:
         """Return the kernel values of rows times a few columns, without holding all values."""
-        return kernel_scores(self.kernel, X, self.points(X.dtype), columns)
+        return kernel_scores(self.kernel, X, self.points(float_type(X)), columns)
 
     def coordinates(self, values: Float) -> Float:
         """Return the coordinates L⁻¹k in the orthonormal basis, for values k in the rows of an array."""
@@ -283,22 +285,23 @@ def move_to_centres(X: Float, codes: Integer, weights: Float, seeds: Integer, un
     array of shape (m, d)
         One centre a seed, in the precision of the rows.
     """
-    centres = X[seeds].copy()
-    divisors = np.ones(1, dtype=X.dtype) if units is None else units.astype(X.dtype)
+    dtype = float_type(X)
+    centres: Float = floats(X[seeds])
+    divisors = np.ones(1, dtype=dtype) if units is None else units.astype(dtype)
     for code in np.unique(codes[seeds]):
         rows, places = np.flatnonzero(codes == code), np.flatnonzero(codes[seeds] == code)
-        chosen = X[seeds[places]] / divisors
+        chosen = floats(X[seeds[places]]) / divisors
         norms = np.einsum("ij,ij->i", chosen, chosen) / 2
         sums, total = np.zeros((len(places), X.shape[1])), np.zeros(len(places))
-        for part in blocks(len(rows), X.dtype.itemsize * (len(places) + X.shape[1]), target=VALUES_BYTES):
-            block = X[rows[part]]
+        for part in blocks(len(rows), dtype.itemsize * (len(places) + X.shape[1]), target=VALUES_BYTES):
+            block = floats(X[rows[part]])
             near = (block / divisors) @ chosen.T - norms
             # seeds that are equally near share a row: on whole numbers a last bit would decide between them
             top = near.max(axis=1, keepdims=True)
-            equal = max(EQUAL, 4 * float(np.finfo(X.dtype).eps)) * (np.abs(top) + norms.max())
+            equal = max(EQUAL, 4 * float(np.finfo(dtype).eps)) * (np.abs(top) + norms.max())
             mine, nearest = np.nonzero(near >= top - equal)
             parts = weights[rows[part]] / np.bincount(mine, minlength=len(block))
-            belongs = sparse.csr_array((parts[mine].astype(X.dtype), (nearest, mine)), shape=(len(places), len(block)))
+            belongs = sparse.csr_array((parts[mine].astype(dtype), (nearest, mine)), shape=(len(places), len(block)))
             sums += belongs @ block
             total += np.bincount(nearest, weights=parts[mine], minlength=len(places))
         filled = total > 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from kampong._core.compute import project
+from kampong._core.compute import floats, project
 from kampong.heads.calibration import Judged, fit_each, least_point
 from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
 from kampong.heads.hinge import USUAL as USUAL_COST
@@ -324,7 +324,7 @@ def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> t
 def rows_to_train(statistics: Kept, most: int) -> tuple[Rows, Integer, Integer, Float]:
     """Return rows, which of them to train with in the order of their keys, and the classes and weights of those."""
     if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
-        return statistics.held()[0], *statistics.drawn(most)
+        return floats(statistics.held()[0]), *statistics.drawn(most)
     sample = statistics.sample(min(most, SETTINGS.training_rows))
     return sample.rows, np.arange(len(sample.own)), sample.members.codes, sample.own
 

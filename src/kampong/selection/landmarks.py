@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
+from kampong._core.compute import floats
 from kampong.criteria import landmark_ridge
 from kampong.data.labels import Members
 from kampong.heads.calibration import badness, fit_weights, least_point
@@ -169,7 +170,7 @@ def choose_kernel(
         None if there are too few rows.
     """
     chosen, _ = first_keys(keys, ROWS)
-    X, codes, weights = rows[0][chosen], rows[1][chosen], rows[2][chosen]
+    X, codes, weights = floats(rows[0][chosen]), rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     every = np.arange(len(codes))
     landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:JUDGES])

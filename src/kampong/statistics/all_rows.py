@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from kampong._core.compute import blocks, compiled, run, split
+from kampong._core.compute import blocks, compiled, floats, run, split
 from kampong.data.labels import Members
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
@@ -150,7 +150,7 @@ class ClassRows(ClassMeans):
         order = np.argsort(rows, kind="stable")
         mine, rows = mine[order], rows[order]
         codes = self._index.position[members.codes[mine]]
-        return Sample(X[chosen], Members(rows, codes, members.weights[mine], len(chosen)), weights, own, chosen)
+        return Sample(floats(X[chosen]), Members(rows, codes, members.weights[mine], len(chosen)), weights, own, chosen)
 
     def drawn(self, most: int, random_state: int = 0) -> tuple[Integer, Integer, Float]:
         """Return places, classes and weights of the rows of that sample, where each has one label; no row is copied."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import PLAIN, blocks, compiled, run, split
+from kampong._core.compute import PLAIN, blocks, compiled, float_type, floats, run, split
 from kampong.data.labels import Members
 from kampong.data.validation import LARGEST, raise_not_finite
 
@@ -61,21 +61,28 @@ def _summarise_dense(X: Float, members: Members, counts: Float) -> tuple[Float, 
     origin = X[first].astype(np.float64)
     parts = 4 if len(members.rows) * d > 2**18 else 1
     sums, squares = np.zeros((parts, classes, d)), np.zeros((parts, classes))
-    n = len(members.rows)
-    whole = [slice(0, n)] if X.flags.c_contiguous else blocks(n, d * X.itemsize, target=2**25)
-    for part in whole:
-        rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
-        if not len(rows):
-            continue
-        block = np.ascontiguousarray(X[rows[0] : rows[-1] + 1])
-        pieces = enumerate(split(len(rows), parts))
-        start = rows - rows[0]
-        if block.size * classes <= PLAIN:
-            step = block[start] - origin[codes]
-            sums[0] += (np.equal(codes, np.arange(classes)[:, None]) * weights) @ step
-            squares[0] += np.bincount(codes, weights * np.einsum("ij,ij->i", step, step), classes)
-            continue
-        run(_sum_dense, [(block, start, codes, weights, origin, sums[i], squares[i], a, b) for i, (a, b) in pieces])
+    held, n = members.rows, len(members.rows)
+    if n and (held[-1] + 1 - held[0]) * d * classes <= PLAIN:
+        step = floats(X[held[0] : held[-1] + 1])[held - held[0]] - origin[members.codes]
+        sums[0] += (np.equal(members.codes, np.arange(classes)[:, None]) * members.weights) @ step
+        squares[0] += np.bincount(members.codes, members.weights * np.einsum("ij,ij->i", step, step), classes)
+        return _around(origin, sums, squares, counts)
+    as_it_is = X.flags.c_contiguous and X.dtype == float_type(X)
+    size = 0 if as_it_is else 8 * d
+
+    def add(place: int, start: int, stop: int) -> None:
+        for part in blocks(stop - start, size):
+            part = slice(start + part.start, start + part.stop)
+            rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
+            block = np.ascontiguousarray(floats(X[rows[0] : rows[-1] + 1]))
+            _sum_dense(block, rows - rows[0], codes, weights, origin, sums[place], squares[place])
+
+    run(add, [(place, a, b) for place, (a, b) in enumerate(split(n, parts)) if b > a])
+    return _around(origin, sums, squares, counts)
+
+
+def _around(origin: Float, sums: Float, squares: Float, counts: Float) -> tuple[Float, Float]:
+    """Return means and sums of squares around them, from sums around an origin of each class."""
     offset = sums.sum(axis=0) / counts[:, None]
     total = squares.sum(axis=0) - counts * np.einsum("kd,kd->k", offset, offset)
     return origin + offset, np.maximum(total, 0.0, where=np.isfinite(total), out=total)
@@ -235,10 +242,8 @@ def _sum_dense(
     origin: Float,
     sums: Float,
     squares: Float,
-    start: int,
-    stop: int,
 ) -> None:
-    for p in range(start, stop):
+    for p in range(len(rows)):
         i, k, w = rows[p], codes[p], weights[p]
         total = 0.0
         for j in range(X.shape[1]):

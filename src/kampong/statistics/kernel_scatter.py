@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from kampong._core.compute import blocks
+from kampong._core.compute import blocks, float_type
 from kampong.data.validation import check_rows, check_squarable, check_weights
 from kampong.statistics.scatter import ClassScatter, mirror
 
@@ -139,12 +139,12 @@ class KernelScatter(ClassScatter):
         KernelScatter
             This object.
         """
-        X = check_rows(X, self.basis.width)
+        X = check_rows(X, self.basis.width, compact=True)
         check_squarable(X, self.owner or type(self).__name__)
         weights = check_weights(sample_weight, X.shape[0])
         reading = self._read(y, weights, decay, classes)
         kept = None if self.kept is None else self.kept._check(X, self.kept._read(y, weights, 1.0))
-        parts = list(blocks(X.shape[0], self.basis.rank * X.dtype.itemsize, target=VALUES_BYTES))
+        parts = list(blocks(X.shape[0], self.basis.rank * float_type(X).itemsize, target=VALUES_BYTES))
         if len(parts) == 1:
             self._learn(self._check(self.basis.values(X), reading))
         else:  # summed up apart, since a later block may be refused

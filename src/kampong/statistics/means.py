@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from kampong._core.compute import floats, weighted_sum
 from kampong.data.labels import (
     LabelIndex,
     Members,
@@ -320,7 +321,7 @@ class ClassMeans:
         ClassMeans
             This object.
         """
-        X = check_rows(X, self.n_features)
+        X = check_rows(X, self.n_features, compact=True)
         reading = self._read(y, check_weights(sample_weight, X.shape[0]), decay, classes)
         self._learn(self._check(X, reading))
         return self
@@ -372,7 +373,7 @@ class ClassMeans:
         ClassMeans
             This object.
         """
-        X = check_rows(X, self._width)
+        X = check_rows(X, self._width, compact=True)
         reading = self._read(y, check_weights(sample_weight, X.shape[0]), 1.0)
         new = reading.known.labels[len(self._index) :]
         if new:
@@ -507,7 +508,7 @@ class ClassMeans:
         """Check all that could be wrong with rows whose labels have been read; the state is unchanged."""
         name, members, row_mean = self.owner or type(self).__name__, reading.members, None
         if X.shape[0] <= FEW and not reading.multilabel:
-            few = X if isinstance(X, np.ndarray) else few_dense(X)
+            few = floats(X) if isinstance(X, np.ndarray) else few_dense(X)
             parts = (members.rows, members.codes, members.weights, self._counts, self._means, self._squares)
             if not rows_fit(few, *parts, reading.decay):
                 raise_not_finite(X, name, reading.weights)
@@ -516,7 +517,7 @@ class ClassMeans:
             check_finite(X, name)
             total = float(reading.weights.sum())
             with np.errstate(invalid="ignore", over="ignore"):
-                row_mean = np.asarray(X.T @ reading.weights).ravel() / max(total, np.finfo(float).tiny)
+                row_mean = weighted_sum(X, reading.weights) / max(total, np.finfo(float).tiny)
             if self.n_features and not np.abs(row_mean).max() < LARGEST:
                 raise_not_finite(X, name, reading.weights)
         sums = summarise(X, members, name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import blocks
+from kampong._core.compute import blocks, float_type, floats
 from kampong.data.labels import Members
 from kampong.data.validation import check_whole
 from kampong.files.contents import LARGEST
@@ -344,9 +344,9 @@ class ClassReservoir(ClassMeans):
         """Let rows decide the form and dtype of the sample, even rows that are not kept: batches must not matter."""
         if self._sparse is None:
             self._sparse = not isinstance(X, np.ndarray)
-            self._kept = self._waiting = self._room((0, 0, 0), X.dtype)
-        if X.dtype != self._kept.data.dtype:
-            self._cut(dtype=np.result_type(X.dtype, self._kept.data.dtype), always=True)
+            self._kept = self._waiting = self._room((0, 0, 0), float_type(X))
+        if float_type(X) != self._kept.data.dtype:
+            self._cut(dtype=np.result_type(float_type(X), self._kept.data.dtype), always=True)
 
     def _take(self, X: Rows, found: Integer, drawn: Drawn) -> None:
         """Take in rows of X, in the form of the sample; those without a label are left out."""
@@ -356,11 +356,12 @@ class ClassReservoir(ClassMeans):
         if not len(found):
             return
         is_sparse = not isinstance(X, np.ndarray)
-        if is_sparse == self._sparse and (is_sparse or cast("Float", X).flags.c_contiguous):
+        flat = is_sparse or (cast("Float", X).flags.c_contiguous and X.dtype == float_type(X))
+        if is_sparse == self._sparse and flat:
             self._add(flat_rows(X, found, drawn))
             return
         for part in blocks(len(found), 8 * self.n_features):
-            block: Any = X[found[part]]
+            block = floats(X[found[part]])
             if self._sparse:
                 block = sparse.csr_array(block)
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import PLAIN, blocks, compiled, one_blas_thread, run, split
+from kampong._core.compute import PLAIN, blocks, compiled, floats, one_blas_thread, run, split
 from kampong.data.labels import Members
 from kampong.statistics.batch import MOST, shift_far_columns
 from kampong.statistics.means import ClassMeans
@@ -277,7 +277,7 @@ def _centred_squares(X: Rows, members: Members, means: Float, start: int, stop: 
         part = slice(part.start + start, part.stop + start)
         rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
         block = X[rows[0] : rows[-1] + 1]
-        block = np.ascontiguousarray(block) if isinstance(block, np.ndarray) else block.toarray()
+        block = np.ascontiguousarray(floats(block)) if isinstance(block, np.ndarray) else block.toarray()
         if len(buffer) < len(rows):
             buffer = np.empty((len(rows), d))
         centred = buffer[: len(rows)]
