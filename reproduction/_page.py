@@ -48,6 +48,7 @@ NAMES = {
     "LDA": ("000, 001, 002", "`FisherDiscriminant(ridge=0)`"),
     "MinOver": ("003 §II", '`MinOverClassifier(walk="paper")`'),
     "MaxMinOver": ("003 §III", '`MaxMinOverClassifier(walk="paper")`'),
+    "DoubleMinOver": ("Martinetz, MinOver revisited", '`MinOverClassifier(bias="exact", walk="paper")`'),
     "SoftMaxMinOver": ("003 §IV", '`MaxMinOverClassifier(nu=…, walk="paper")`'),
     "CVM": ("004", "`CoreVectorClassifier`"),
     "MMDA, MMDA(CVM), MMDA(SVM)": ("004", '`MaximumMarginDiscriminant`, its `method` "core" or "exact"'),

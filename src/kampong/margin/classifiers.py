@@ -97,7 +97,8 @@ class MinOverClassifier(OverClassifier):
 
     References
     ----------
-    Martinetz, MaxMinOver: a simple incremental learning procedure for support vector classification, 2004.
+    Martinetz, MaxMinOver: a simple incremental learning procedure for support vector classification, 2004. Martinetz,
+    MinOver revisited for incremental support-vector-classification, 2004: DoubleMinOver, here bias="exact".
 
     Examples
     --------
