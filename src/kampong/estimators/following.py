@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
-from scipy import sparse, special
+from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import lock_of, one_at_a_time, whole
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 EFFORT = 12.0
 """Nominal microseconds per row: all members but neighbours for 20 columns and two classes."""
-
-TOGETHER = 64
-"""Rows are given to a predictor in multiples of this number, so that how BLAS takes them does not depend on batches."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,7 @@ class AnsweringContest:
             return None
         order = self.appeared[codes_among(self.classes, self.predictor.classes)]
         logs = np.full((rows.shape[0], len(self.classes)), -np.inf)
-        seen = self.predictor.seen_points(_padded(rows))
-        logs[:, order] = self.predictor.head.log_probabilities(seen)[: rows.shape[0]]
+        logs[:, order] = self.predictor.head.log_probabilities(self.predictor.seen_points(rows))
         return logs
 
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
@@ -357,15 +353,3 @@ class FollowsDrift(DiscriminantSubspace):
             )
             labels = len(self._statistics.classes)
             self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
-
-
-def _padded(rows: Rows) -> Rows:
-    """Return rows and as many empty ones as make their number a multiple of `TOGETHER`."""
-    missing = -rows.shape[0] % TOGETHER
-    if not missing:
-        return rows
-    if isinstance(rows, np.ndarray):
-        return np.concatenate([rows, np.zeros((missing, rows.shape[1]), dtype=rows.dtype)])
-    indptr = np.append(rows.indptr, np.full(missing, rows.indptr[-1]))
-    shape = (rows.shape[0] + missing, rows.shape[1])
-    return sparse.csr_array((rows.data, rows.indices, indptr), shape=shape)

@@ -90,7 +90,7 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
                 "chosen": float(choice.value),
             }
     learnt = stream_model(model)
-    if learnt.fitted and learnt.follows_drift:
+    if learnt.follows_drift:
         found["members"] = learnt.read("member_weights_")
     return found
 
