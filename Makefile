@@ -50,8 +50,10 @@ fuzz: $(STAMP) ## the attackers of tests/fuzz, for an hour
 faults: $(STAMP) ## what signals, full disks and changed sources do to a run, as a table
 	PYTHONPATH=tests $(ONE_THREAD) $(BIN)/python -m fuzz.faults
 
-# Left out there: killing a run tries our files and offsets, which no version of a library changes.
-OURS_ALONE := --ignore=tests/streaming/test_kill.py
+# Left out there: kills, resumed runs, attackers, examples and benchmarks. They take two fifths of the time, and try our
+# files and offsets, or calls that other tests make too, which no version of a library changes.
+OURS_ALONE := $(addprefix --ignore=tests/,streaming/test_kill.py streaming/test_resume_matrix.py \
+  streaming/test_next_source.py streaming/test_untrusted.py project)
 
 test-oldest: $(OLDEST)/.installed ## the tests on the oldest versions we promise to support, with fewer random examples
 	$(ONE_THREAD) KAMPONG_EXAMPLES=8 $(OLDEST)/bin/python -m pytest -m "not slow" $(WORKERS) -q tests $(OURS_ALONE)
