@@ -1,8 +1,8 @@
 """Damaged sources of every format: each record is a row or a dead letter, or one line says what is wrong."""
 
 import io
-import re
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
