@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.ensemble import AdaBoostClassifier, StackingClassifier
 from sklearn.feature_selection import RFE
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -89,11 +89,12 @@ def test_the_threshold_is_tuned_where_classes_are_rare():
 def test_weights_are_routed_through_pipelines_and_cross_validation(model):
     weights = np.where(Y == 0, 0.0, 1.0 + Y)
     with sklearn.config_context(enable_metadata_routing=True):
-        asked = clone(model).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        asked = clone(model).set_fit_request(sample_weight=True)
+        scoring = make_scorer(accuracy_score).set_score_request(sample_weight=True)
         routed = make_pipeline(StandardScaler(with_mean=False, with_std=False), asked)
         routed[0].set_fit_request(sample_weight=False)
         routed.fit(X, Y, sample_weight=weights)
-        scores = cross_val_score(routed, X[50:], Y[50:], params={"sample_weight": weights[50:]}, cv=3)
+        scores = cross_val_score(routed, X[50:], Y[50:], scoring=scoring, params={"sample_weight": weights[50:]}, cv=3)
         refused = make_pipeline(StandardScaler(), clone(model))
         with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError):
             refused.fit(X, Y, sample_weight=weights)
