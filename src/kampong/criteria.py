@@ -42,23 +42,6 @@ CRITERIA: dict[str, type[Criterion]] = {}
 """All criteria by name; a subclass of `Criterion` that has a name enters by itself."""
 
 
-class CriterionWarning(UserWarning):
-    """The request is met, but not with directions that raise the criterion; the text says what would.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from sklearn.datasets import load_iris
-    >>> from kampong import CriterionWarning, MaximumMarginCriterion
-    >>> X, y = load_iris(return_X_y=True)
-    >>> with warnings.catch_warnings(record=True, category=CriterionWarning) as told:
-    ...     warnings.simplefilter("always")
-    ...     model = MaximumMarginCriterion(3).fit(X, y)  # only one direction raises the criterion
-    >>> len(told)
-    1
-    """
-
-
 class Directions(NamedTuple):
     """The directions that maximise a criterion in a small space, best first.
 

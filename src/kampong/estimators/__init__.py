@@ -1,6 +1,6 @@
 """The subspace estimators: Fisher, margin, any criterion, linear or on kernel values to landmarks."""
 
-from kampong.criteria import CriterionWarning, FisherCriterion, MarginCriterion
+from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.estimators.any_criterion import CriterionSubspace
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
@@ -11,6 +11,7 @@ from kampong.estimators.margin import (
     SupervisedKampongMeasure,
 )
 from kampong.estimators.stream_model import SubspaceModel
+from kampong.files.errors import CriterionWarning
 from kampong.solvers import solve
 
 __all__ = [

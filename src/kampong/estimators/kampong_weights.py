@@ -21,8 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kampong._core.compute import fix_signs
-from kampong.criteria import CriterionWarning
 from kampong.data.validation import check_whole
+from kampong.files.errors import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,3 +17,20 @@ class CheckpointError(ValueError):
     ...         "this is not a checkpoint of kampong" in str(error)
     True
     """
+
+
+class CriterionWarning(UserWarning):
+    """The request is met, but not with directions that raise the criterion; the text says what would.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import CriterionWarning, MaximumMarginCriterion
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with warnings.catch_warnings(record=True, category=CriterionWarning) as told:
+    ...     warnings.simplefilter("always")
+    ...     model = MaximumMarginCriterion(3).fit(X, y)  # only one direction raises the criterion
+    >>> len(told)
+    1
+    """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.criteria import CriterionWarning
+from kampong.files.errors import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.model_file import read_model
 from kampong.streaming.outputs.appended import DeadLetters

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.criteria import CriterionWarning
 from kampong.files import pack
+from kampong.files.errors import CriterionWarning
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.history.figures import compared, late, unscored
