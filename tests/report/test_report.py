@@ -22,6 +22,7 @@ pytest.importorskip("pyarrow", reason="the report needs the `stream` extra")
 
 from kampong.report.page import to_json, write_report
 from kampong.report.snapshot import take
+from kampong.report.verdict import verdict_of
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.model_file import read_model
 
@@ -157,6 +158,35 @@ def test_the_report_has_the_numbers_of_the_runs_json(tmp_path, capfd):
     assert {name: again[name] for name in data if name not in ("state", "provenance", "facts")} == {
         name: data[name] for name in data if name not in ("state", "provenance", "facts")
     }
+
+
+def test_the_verdict_says_what_the_numbers_say(tmp_path):
+    write_blobs(tmp_path / "s.csv", bad=(50, 60, 1500))
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(ridge=0.1), label="kind")
+    figures = run.history.summary()
+    first, *others = verdict_of(run.history)
+    reason = "column 'w' holds 'none at all', which is not a number"
+    assert first == {
+        "text": f"3 of 2,600 records could not be used; most often: {reason}.",
+        "attention": True,
+    }
+    assert f"{figures['accuracy']:.1%} of {run.history.scored:,} rows were predicted rightly" in others[0]["text"]
+    assert f"the commonest class {figures['baselines']['majority']:.1%}" in others[0]["text"]
+    assert not any(one["attention"] for one in others)
+    pairs = {(true, said): count for true, said, count in run.history.outcomes.confusions()[0] if true != said}
+    (true, said), count = max(pairs.items(), key=lambda pair: (pair[1], pair[0]))
+    assert f"The most frequent mistake: {true} taken for {said}, {count:,} rows." in [one["text"] for one in others]
+    assert verdict_of(History()) == []
+
+
+def test_the_verdict_tells_a_model_that_is_no_better_than_guessing(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.3f},{y:.3f},{rng.choice(['a', 'b'])}" for x, y in rng.normal(size=(800, 2))]
+    (tmp_path / "s.csv").write_text("x,y,kind\n" + "\n".join(lines) + "\n")
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(ridge=0.1), label="kind")
+    first = verdict_of(run.history)[0]
+    assert first["attention"]
+    assert re.search(r"The model is no better than the (commonest class|last label)\.", first["text"])
 
 
 def test_what_was_chosen_and_since_when(tmp_path):

@@ -151,7 +151,6 @@ def test_hostile_records_are_dead_letters(hostile, name, data, expected):
         ("not.arrow", b"ARROW1\0\0" + b"\xff" * 1000, "reading stopped"),
         ("empty.csv", b"", "no record"),
         ("header.csv", b"x,k\n", "no record"),
-        ("same.csv", b"x,x,k\n1,2,a\n", "two columns are named 'x'"),
         ("nowidth.svm", b"1 1:1 77:2\n", "go up to 77"),
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else "data",  # a name goes into the environment

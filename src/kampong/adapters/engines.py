@@ -220,7 +220,7 @@ def learn_file(task: FileTask, number: int) -> tuple[bytes, str]:
     with alone():
         learner = stream_model(statistics_of(from_bytes(task.model), [], number=number))
         model, memory = learner.estimator, Memory(schema, grows=learner.can.widen)
-        if memory.grows and schema.texts:
+        if memory.grows and schema.hash_width:
             learner.expect_width(schema.width)
         for batch in records_of(path, task.layout, schema, untrusted=task.untrusted):
             if batch.dead and task.strict:

@@ -149,6 +149,24 @@ def learn(
         list[str] | None, typer.Option(help="A column to hash as a category. May be repeated.", rich_help_panel=COLUMNS)
     ] = None,
     drop: Drop = None,
+    as_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            help="What columns are, where it is not found: number:price,date:when,category:zip,text:note,drop:id.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
+    decimal: Annotated[
+        str,
+        typer.Option(
+            help="What comes before a fraction in text: . or a comma.", show_default="found", rich_help_panel=COLUMNS
+        ),
+    ] = "",
+    date_order: Annotated[
+        str,
+        typer.Option(help="dmy or mdy, for dates such as 03/04/2026.", show_default="found", rich_help_panel=COLUMNS),
+    ] = "",
     hash_width: Annotated[
         int,
         typer.Option(
@@ -219,7 +237,7 @@ def learn(
     Each row is predicted before it is learnt, so the accuracy shown is honest.
     """
     from kampong.streaming.columns.schema import Layout
-    from kampong.streaming.options import checked, estimator, listed, names
+    from kampong.streaming.options import checked, estimator, kinds, listed, names
     from kampong.streaming.options import delimiter as separator
     from kampong.streaming.outputs.targets import check_targets, key_file
     from kampong.streaming.run import learn as run_stream
@@ -230,14 +248,19 @@ def learn(
     model_of_options = estimator(
         method, components, epsilon, ridge, half_life, seed, head=head, kernel=kernel, a=a, effort=effort
     )
+    said = kinds(as_)
     layout = Layout(
         label=label,
         format=file_format,
         header=header,
         delimiter=separator(delimiter),
-        text=names(text),
-        category=names(category),
-        drop=names(drop),
+        text=(*names(text), *said.get("text", ())),
+        category=(*names(category), *said.get("category", ())),
+        number=said.get("number", ()),
+        date=said.get("date", ()),
+        drop=(*names(drop), *said.get("drop", ())),
+        decimal=decimal,
+        date_order=date_order,
         hash_width=hash_width,
         ngrams=ngrams,
         tfidf=tfidf,

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from kampong.contract import stream_model
 from kampong.report.explanations import chosen, curve_of, directions_of
+from kampong.report.verdict import verdict_of
 from kampong.streaming.history.limits import DIRECTIONS
 from kampong.streaming.history.outcomes import CLASSES, OTHER_NAME, RECENT, ClassTable, class_name
 
@@ -89,6 +90,7 @@ def take(
     return {
         "title": title,
         "state": state,
+        "verdict": verdict_of(history),
         "totals": {
             "rows": history.rows,
             "learnt": _learnt(model),
@@ -133,7 +135,9 @@ def take(
             **curve_of(model, predictor),
         },
         "dead": [one._asdict() for one in history.dead_kinds.kinds()],
-        "facts": _facts(model) + [[str(name), as_text(value)] for name, value in (counters or {}).items()],
+        "facts": _facts(model)
+        + ([] if memory is None else [["columns", memory.schema.summary().removeprefix("columns: ")]])
+        + [[str(name), as_text(value)] for name, value in (counters or {}).items()],
         "provenance": [[str(name), as_text(value)] for name, value in (provenance or {}).items()],
     }
 

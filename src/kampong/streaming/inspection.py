@@ -61,11 +61,13 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
             "numbers": list(schema.numbers),
             "categories": list(schema.categories),
             "texts": list(schema.texts),
+            "dates": {name: {"order": order, "parts": list(parts)} for name, (order, parts) in schema.date_of.items()},
             "dropped": [name for name in schema.columns if name not in schema.used],
             "indicated": list(schema.indicated),
             "label": schema.label,
+            "summary": schema.summary().removeprefix("columns: "),
         }
-        found["words"] = _leading_words(model, state) if state.schema.texts and one.fitted else []
+        found["words"] = _leading_words(model, state) if state.schema.hash_width and one.fitted else []
         found["stream"] = {"finished": state.finished, "counters": state.counters.to_state()}
         if state.course is None:
             found["stream"]["merged"] = list(state.merged)
@@ -132,6 +134,8 @@ def show(facts: dict[str, Any]) -> None:
     parameters = ", ".join(f"{key}={value!r}" for key, value in facts["parameters"].items() if value is not None)
     table.add_row("parameters", parameters)
     table.add_row("written by", ", ".join(f"{key} {value}" for key, value in facts["versions"].items()))
+    if "columns" in facts:
+        table.add_row("columns", facts["columns"]["summary"])
     stream = facts.get("stream", {})
     if stream:
         counters = stream["counters"]
@@ -261,13 +265,18 @@ def _one_memory(models: Sequence[Any], states: Sequence[StreamState]) -> Memory:
         memory, places = memory.merged(state.memory)
         moves.append(places)
     for model, places in zip(models, moves, strict=True):
-        if memory.schema.texts and memory.grows:
+        if memory.schema.hash_width and memory.grows:
             stream_model(model).move_columns(places, memory.width)
+        elif not np.array_equal(places, np.arange(len(places))):
+            raise StreamError(
+                f"{type(model).__name__} keeps its columns where they are, and the words and categories of these "
+                "streams came in different orders. Learn one stream of all rows."
+            )
     return memory
 
 
 def _features(schema: Schema) -> tuple[Any, ...]:
-    columns = schema.numbers, schema.categories, schema.texts, schema.indicated
+    columns = schema.numbers, schema.categories, schema.texts, schema.date_parts, schema.indicated
     return *columns, schema.hash_width, schema.width, schema.ngrams, schema.tfidf, schema.label_kind
 
 

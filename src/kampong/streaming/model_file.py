@@ -20,7 +20,7 @@ from kampong.files.models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats
 from kampong.streaming.challenger import Challenger
 from kampong.streaming.columns.memory import Memory
-from kampong.streaming.columns.schema import Layout, Schema, as_labels, is_whole
+from kampong.streaming.columns.schema import KINDS, Layout, Schema, as_labels, is_whole
 from kampong.streaming.history.history import History
 from kampong.streaming.late import LONGEST, Waiting, copies_state, take_copies
 from kampong.streaming.outputs.appended import Written
@@ -503,14 +503,17 @@ def _check_options(contents: Contents, options: Options, schema: Schema) -> None
     require(layout.format in ("auto", schema.format), f"format is {schema.format}, and the options say {layout.format}")
     rest = set(schema.columns) - {schema.label, *layout.drop}
     if schema.columns:
-        for name in ("text", "category", "drop"):
+        for name in KINDS:
             there = set(getattr(layout, name)) <= set(schema.columns)
             require(there, f"options, {name} is {getattr(layout, name)!r:.100}, which are not all columns")
         require(layout.label == schema.label, f"label is {schema.label!r}, and the options say {layout.label!r}")
-        require(rest == set(schema.features), "the columns that drop leaves are not numbers, categories and texts")
+        require(set(schema.features) <= rest, "the features hold columns that the options leave out")
         require(rest & set(layout.text) == set(schema.texts), "texts are not those that the options name")
         categories = rest & set(layout.category) - set(layout.text)
         require(categories <= set(schema.categories), "categories are not those that the options name")
+        require(set(layout.date) <= set(schema.dates), "dates are not those that the options name")
+        require(set(layout.number) <= set(schema.numbers) - set(schema.dates), "numbers are not those of the options")
+        require(layout.decimal in ("", schema.decimal), "decimal is not what the options say")
         require(schema.fills == (layout.missing != "dead"), "fills is not what the options say of missing numbers")
         require(layout.missing == "auto" or not schema.indicated, "indicated holds columns that the options forbid")
         weighted = bool(schema.texts)

@@ -179,6 +179,22 @@ def names(values: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for row in rows for part in row if part.strip()))
 
 
+def kinds(values: list[str] | None) -> dict[str, tuple[str, ...]]:
+    """Return the columns that options such as date:when,drop:id name, by what they are."""
+    from kampong.streaming.columns.schema import KINDS
+
+    found: dict[str, tuple[str, ...]] = {}
+    for part in names(values):
+        kind, colon, column = part.partition(":")
+        if kind not in KINDS or not colon or not column.strip():
+            raise UsageError(
+                f"--as {part!r} must be a kind, a colon and a column, such as date:when. "
+                f"Kinds are {', '.join(KINDS[:-1])} and {KINDS[-1]}."
+            )
+        found[kind] = (*found.get(kind, ()), column.strip())
+    return found
+
+
 def delimiter(value: str) -> str:
     """Return the character that separates columns; "" stands for the default of the format."""
     value = {"\\t": "\t", "tab": "\t", "comma": ","}.get(value, value)
@@ -189,7 +205,7 @@ def delimiter(value: str) -> str:
 
 def checked(layout: Layout) -> Layout:
     """Return the layout, after its values are checked."""
-    from kampong.streaming.columns.schema import LONGEST_RUN, POLICIES
+    from kampong.streaming.columns.schema import KINDS, LONGEST_RUN, POLICIES
 
     for option, value, low in (
         ("--hash-width", layout.hash_width, 0),
@@ -201,6 +217,13 @@ def checked(layout: Layout) -> Layout:
             raise UsageError(f"{option} must be at least {low}, got {value}.")
     if layout.ngrams > LONGEST_RUN:
         raise UsageError(f"--ngrams must be at most {LONGEST_RUN}, got {layout.ngrams}.")
+    if layout.decimal not in ("", ".", ","):
+        raise UsageError(f"--decimal must be . or a comma; got {layout.decimal!r}.")
+    if layout.date_order not in ("", "dmy", "mdy"):
+        raise UsageError(f"--date-order must be dmy or mdy; got {layout.date_order!r}.")
+    several = [name for name in layout.named if sum(name in getattr(layout, kind) for kind in KINDS) > 1]
+    if several:
+        raise UsageError(f"The column {several[0]!r} is said to be two things. Say one of {', '.join(KINDS)}.")
     if layout.missing not in POLICIES:
         raise UsageError(f"--missing {layout.missing!r} is unknown. Use {', '.join(POLICIES)}.")
     return layout

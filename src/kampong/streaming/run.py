@@ -336,7 +336,7 @@ class _Learner:
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
         if run.memory is None or not place:
             run.memory = Memory(run.schema, grows=self.model.can.widen)
-        if run.memory.grows and run.schema.texts:
+        if run.memory.grows and run.schema.hash_width:
             self.model.expect_width(run.schema.width)
         run.history.baselines.delay = self.waiting.delay
         if new:

@@ -20,6 +20,18 @@ function say(part, reason, words) {
   return !reason
 }
 
+class Verdict {
+  constructor() {
+    this.element = h("ul", { id: "verdict", "aria-label": "Verdict" })
+  }
+  show({ verdict }) {
+    this.element.hidden = !verdict.length
+    this.element.replaceChildren(
+      ...verdict.map(({ text, attention }) => h("li", attention ? { class: "attention" } : null, bdi(text))),
+    )
+  }
+}
+
 class Tiles {
   constructor() {
     this.list = h("dl", { class: "tiles" })

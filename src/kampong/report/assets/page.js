@@ -1,6 +1,7 @@
 // The page: put together once, shown again with every new state; a live page asks its server for the next one.
 function build() {
   const map = new ClassMap(),
+    verdict = new Verdict(),
     tiles = new Tiles(),
     confusions = new Confusions(map),
     classes = new ClassTable(),
@@ -14,14 +15,15 @@ function build() {
     link = h("p", { id: "report" })
   document.body.replaceChildren(
     h("a", { class: "skip", href: "#map" }, "Skip to the map"),
-    h("header", null, title, state, link, tiles.element),
+    h("header", null, title, state, link, verdict.element, tiles.element),
     h(
       "main",
       null,
-      map.element,
+      drift.element,
+      facts.run.element,
       confusions.element,
       classes.element,
-      h("div", { class: "stack" }, drift.element, facts.run.element),
+      map.element,
       choices.element,
       directions.element,
       dead.element,
@@ -36,7 +38,7 @@ function build() {
     document.title = data.title
     title.replaceChildren(bdi(data.title))
     state.textContent = data.state
-    for (const part of [map, tiles, confusions, classes, drift, directions, choices, dead, facts]) part.show(data)
+    for (const part of [verdict, map, tiles, confusions, classes, drift, directions, choices, dead, facts]) part.show(data)
     document.documentElement.dataset.rows = data.totals.rows
     document.documentElement.dataset.shown = data.number ?? 0
   }

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.columns.text_hashing import Named
 
-ROOM = 1024
-"""Hashed columns that a model has room for at first; when it is full, the room grows by this or by an eighth."""
+LEAST, ROOM = 64, 1024
+"""Hashed columns that a model has room for at first. A full room doubles up to the second, then grows by an eighth."""
 
 
 class Memory:
@@ -41,12 +41,12 @@ class Memory:
     """
 
     def __init__(self, schema: Schema, *, grows: bool) -> None:
-        numbers = len(schema.numbers) if schema.fills else 0
+        numbers = len(schema.number_features) if schema.fills else 0
         self.schema, self.grows = schema, grows
         self.counts: Integer = np.zeros(numbers, dtype=np.int64)
         self.means: Float = np.zeros(numbers)
         # one more than its place, 0 for none: zeros take no memory before they are written to
-        self._places: Integer = np.zeros(schema.hash_width if schema.texts else 0, dtype=np.int32)
+        self._places: Integer = np.zeros(schema.hash_width, dtype=np.int32)
         self.columns: list[int] = []
         self.names: list[bytes] = []
         self.signs: list[int] = []
@@ -57,13 +57,11 @@ class Memory:
     def width(self) -> int:
         """The width of the rows for the model."""
         schema = self.schema
-        if not schema.texts:
-            return schema.width
         room = schema.hash_width
         if self.grows:
-            room = min(room, ROOM)
+            room = min(room, LEAST)
             while room < len(self.columns):
-                room = min(room + max(ROOM, room // 8), schema.hash_width)
+                room = min(room + (room if room < ROOM else max(ROOM, room // 8)), schema.hash_width)
         return schema.width - schema.hash_width + room
 
     @property
@@ -83,7 +81,7 @@ class Memory:
             return batch
         if len(self.counts):
             self._learn_means(X)
-        if self.schema.texts and batch.named is not None:
+        if self.schema.hash_width and batch.named is not None:
             self._learn_places(batch.named)
         return self.apply(batch, learn=True)
 
@@ -94,7 +92,7 @@ class Memory:
             return batch
         if len(self.counts):
             X, filled = self._fill(X)
-        if self.schema.texts:
+        if self.schema.hash_width:
             X = self._placed(X, learn=learn)
         return replace(batch, X=X, filled=filled)
 
@@ -104,7 +102,7 @@ class Memory:
         It is the name of a number, or the first word of a hashed column.
         """
         schema = self.schema
-        plain = (*schema.numbers, *(f"{name} is missing" for name in schema.indicated))
+        plain = (*schema.number_features, *(f"{name} is missing" for name in schema.indicated))
         if column < len(plain):
             return plain[column], 1
         place = column - len(plain)
@@ -168,7 +166,7 @@ class Memory:
             result.frequencies = np.zeros(len(result.columns), dtype=np.int64)
             result.frequencies[: len(self.columns)] = self.frequencies[: len(self.columns)]
             result.frequencies[places] += other.frequencies[: len(other.columns)]
-        plain = self.schema.width - self.schema.hash_width if self.schema.texts else self.schema.width
+        plain = self.schema.width - self.schema.hash_width
         return result, np.concatenate([np.arange(plain), plain + places]).astype(np.int64)
 
     # How.

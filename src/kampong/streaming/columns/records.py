@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from kampong.streaming.arrow import pa
+from kampong.streaming.columns import cells
 from kampong.streaming.columns.text_hashing import Named, cut_name, hash_words, murmur
 
 if TYPE_CHECKING:
@@ -133,10 +135,10 @@ def encode(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[in
 
 def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[int, str]) -> Float:
     """Return the numbers, and a 1 where one is missing that has a column for that."""
-    count = len(schema.numbers)
-    X = np.empty((rows, count + len(schema.indicated)))
-    values = [columns[name].to_numpy(zero_copy_only=False) for name in schema.numbers]
-    gone = [np.isnan(values[schema.numbers.index(name)]) for name in schema.indicated]
+    of = {name: _features(schema, name, columns[name], wrong) for name in schema.numbers}
+    values = [feature for features in of.values() for feature in features]
+    gone = [np.isnan(of[name][0]) for name in schema.indicated]
+    X = np.empty((rows, len(values) + len(gone)))
     for start in range(0, rows, CHUNK):  # rows that stay in the cache while their columns are filled in
         part = slice(start, start + CHUNK)
         for j, column in enumerate((*values, *gone)):
@@ -146,8 +148,8 @@ def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[
     bad = np.abs(X) > LARGEST if schema.fills else ~(np.abs(X) <= LARGEST)
     for i in np.flatnonzero(bad.any(axis=1)).tolist():
         j = int(np.argmax(bad[i]))
-        name = schema.numbers[j]
-        if not columns[name][i].is_valid:
+        name = schema.number_features[j]
+        if np.isnan(X[i, j]) and (name not in columns or not columns[name][i].is_valid or name in schema.styled):
             wrong.setdefault(i, f"column {name!r} is empty")
         elif np.isfinite(X[i, j]):
             wrong.setdefault(i, f"column {name!r} holds {X[i, j]:g}, above {LARGEST:g} in magnitude")
@@ -157,6 +159,15 @@ def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[
     return X
 
 
+def _features(schema: Schema, name: str, column: Any, wrong: dict[int, str]) -> list[Float]:
+    """Return the features of a number: itself, or the parts of a date."""
+    if name in schema.date_of:
+        return cells.read_dates(column, name, *schema.date_of[name], wrong)
+    if name in schema.styled:
+        return [cells.read_numbers(column, name, schema.decimal, wrong)]
+    return [column.to_numpy(zero_copy_only=False)]
+
+
 def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
     """Return the labels; a missing, too long or undeclared one is wrong."""
     name = schema.label
@@ -164,7 +175,7 @@ def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
         wrong.setdefault(i, f"the label {name!r} is empty")
     if schema.label_kind == "integer":
         return _whole_labels(schema, column.to_numpy(zero_copy_only=False), wrong)
-    coded = column.fill_null("?").dictionary_encode()
+    coded = pa.compute.utf8_trim_whitespace(column.fill_null("?")).dictionary_encode()
     values, codes = coded.dictionary.to_pylist(), np.asarray(coded.indices)
     for code, value in enumerate(values):
         reason = ""
@@ -202,7 +213,7 @@ def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any,
     signs: list[Integer] = []
     shape = (rows, schema.hash_width)
     for name in schema.categories:
-        coded = columns[name].fill_null("").dictionary_encode()
+        coded = pa.compute.utf8_trim_whitespace(columns[name].fill_null("")).dictionary_encode()
         tokens = [f"{name}={value}".encode() for value in coded.dictionary.to_pylist()]
         found = np.array([_place(token, schema.hash_width) for token in tokens], dtype=np.int32)
         indices = found[np.asarray(coded.indices)] if rows else np.empty(0, dtype=np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kampong.files.contents import to_lines
 from kampong.streaming import formats
+from kampong.streaming.columns import cells
+from kampong.streaming.columns.cells import is_missing, is_plain
 from kampong.streaming.errors import ColumnError, SourceError, unknown_column
 
 if TYPE_CHECKING:
@@ -24,17 +25,13 @@ ENOUGH = 0.5
 FREQUENT = 0.05
 """The share of the first records that must miss a number for it to have a column that says so."""
 
-FEWEST, UNIQUE = 20, 0.9
-"""Records that must hold a value before a column can look like no feature, and the share of them that differ."""
+KINDS = ("text", "category", "number", "date", "drop")
+"""What a user may say that a column is."""
 
 POLICIES = ("auto", "mean", "dead")
 LONGEST_RUN = 5
 
-NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE)
 WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
-DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]|\s*$)")
-COMMA = re.compile(r"[+-]?\d+(\.\d{3})*,\d+")
-MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "n/a", "<NA>"))
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,16 @@ class Layout:
         Columns whose words are hashed.
     category : tuple of str
         Columns to hash as categories; columns without numbers are found automatically.
+    number : tuple of str
+        Columns to read as numbers, although their first cells, or what they count, speak against it.
+    date : tuple of str
+        Columns to read as dates; columns of dates are found automatically.
     drop : tuple of str
         Columns to leave out.
+    decimal : str
+        What comes before the digits of a fraction in text: "." or ","; "" finds it in the first records.
+    date_order : str
+        "dmy" or "mdy" for dates such as 03/04/2026; "" finds it in the first records.
     hash_width : int
         Columns for hashed words and categories; 0 for 2**18 with text and 2**10 without.
     ngrams : int
@@ -85,7 +90,11 @@ class Layout:
     delimiter: str = ""
     text: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
+    number: tuple[str, ...] = ()
+    date: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    decimal: str = ""
+    date_order: str = ""
     hash_width: int = 0
     ngrams: int = 1
     tfidf: bool = False
@@ -95,9 +104,14 @@ class Layout:
     max_record_bytes: int = 8 * 2**20
 
     def __post_init__(self) -> None:
-        for name in ("text", "category", "drop"):  # a list or a single name is accepted too
+        for name in KINDS:  # a list or a single name is accepted too
             value: Any = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+
+    @property
+    def named(self) -> set[str | None]:
+        """The columns of which something is said."""
+        return {self.label, *(name for kind in KINDS for name in getattr(self, kind))}
 
     def to_state(self) -> dict[str, Any]:
         """Return the layout as named values for a model file."""
@@ -113,7 +127,11 @@ class Layout:
             delimiter=contents.text("delimiter"),
             text=contents.words("text"),
             category=contents.words("category"),
+            number=_later(contents, "number"),
+            date=_later(contents, "date"),
             drop=contents.words("drop"),
+            decimal=contents.word("decimal", ("", ".", ",")) if "decimal" in contents else "",
+            date_order=contents.word("date_order", ("", "dmy", "mdy")) if "date_order" in contents else "",
             hash_width=contents.whole("hash_width"),
             ngrams=contents.whole("ngrams", low=1, high=LONGEST_RUN),
             tfidf=contents.flag("tfidf"),
@@ -138,6 +156,12 @@ class Schema:
         The columns in the order of the source.
     numbers, categories, texts : tuple of str
         The columns that are features; numbers come first, hashed ones share `hash_width` columns after them.
+    styled : tuple of str
+        The numbers that people have typed, such as $1,226.10.
+    dates, date_orders, date_parts : tuple of str
+        The numbers that are dates, how each is written, and the parts of it that are features.
+    decimal : str
+        What comes before the digits of a fraction in text.
     indicated : tuple of str
         The numbers that have a further column, which is 1 where the number is missing.
     label : str or None
@@ -155,6 +179,11 @@ class Schema:
     numbers: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    styled: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
+    date_orders: tuple[str, ...] = ()
+    date_parts: tuple[str, ...] = ()
+    decimal: str = "."
     indicated: tuple[str, ...] = ()
     label: str | None = None
     label_kind: str = "string"
@@ -182,6 +211,11 @@ class Schema:
             numbers=contents.words("numbers"),
             categories=contents.words("categories"),
             texts=contents.words("texts"),
+            styled=_later(contents, "styled"),
+            dates=_later(contents, "dates"),
+            date_orders=_later(contents, "date_orders"),
+            date_parts=_later(contents, "date_parts"),
+            decimal=contents.word("decimal", (".", ",")) if "decimal" in contents else ".",
             indicated=contents.words("indicated"),
             label=contents.text("label"),
             label_kind=contents.word("label_kind", ("integer", "string")),
@@ -203,7 +237,7 @@ class Schema:
         """Refuse a schema that no source can have given."""
         places = {name: place for place, name in enumerate(self.columns)}
         contents.require(len(places) == len(self.columns) <= WIDEST_TABLE, "columns are too many, or share a name")
-        for kind in ("numbers", "categories", "texts", "indicated"):
+        for kind in ("numbers", "categories", "texts", "styled", "dates", "indicated"):
             found = [places.get(name, -1) for name in getattr(self, kind)]
             contents.require(-1 not in found, f"{kind} holds a column that is not among the columns")
             contents.require(found == sorted(found), f"{kind} are not in the order of the columns")
@@ -219,7 +253,16 @@ class Schema:
         contents.require(filled, "indicated holds a column that is not a number, or no number is filled in")
         contents.require(named or not self.fills, f"fills is true, and {self.format} has no columns to fill in")
         contents.require(bool(self.texts) or (self.ngrams == 1 and not self.tfidf), "ngrams and tfidf need texts")
-        width = len(self.numbers) + len(self.indicated) + self.hash_width if named else self.width
+        read = {*self.styled, *self.dates}
+        apart = read <= set(self.numbers) and len(read) == len(self.styled) + len(self.dates)
+        contents.require(apart, "styled and dates hold a column that is not a number, or one twice")
+        contents.require(
+            len(self.dates) == len(self.date_orders) == len(self.date_parts)
+            and set(self.date_orders) <= set(cells.ORDERS)
+            and all(parts and set(parts.split()) <= set(cells.PARTS) for parts in self.date_parts),
+            "date_orders and date_parts do not say how the dates are written, and what they become",
+        )
+        width = len(self.number_features) + len(self.indicated) + self.hash_width if named else self.width
         contents.require(self.width == width, f"width is {self.width}, and the columns make {width}")
         contents.require(self.sparse or not hashed, "sparse is false, and hashed columns are sparse")
         is_separator = len(self.delimiter) == 1 and self.delimiter not in '"\r\n\0'
@@ -240,18 +283,35 @@ class Schema:
 
     @cached_property
     def numeric(self) -> frozenset[str]:
-        """The columns to read as numbers."""
+        """The columns that a format reads as numbers; what people have typed is read as text."""
         whole = (self.label,) if self.label is not None and self.label_kind == "integer" else ()
-        return frozenset((*self.numbers, *whole))
+        return frozenset((*self.numbers, *whole)) - {*self.styled, *self.dates}
+
+    @cached_property
+    def date_of(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """How each date is written, and the parts of it that are features."""
+        found = zip(self.dates, self.date_orders, self.date_parts, strict=True)
+        return {name: (order, tuple(parts.split())) for name, order, parts in found}
+
+    @cached_property
+    def number_features(self) -> tuple[str, ...]:
+        """The names of the features that the numbers become: one, or several for a date."""
+        names: list[str] = []
+        for name in self.numbers:
+            names += cells.date_names(name, self.date_of[name][1]) if name in self.date_of else [name]
+        return tuple(names)
 
     def summary(self) -> str:
         """Return what the columns are, for people."""
         if not self.columns:
             return f"columns: {self.width:,} numbered ones; label {self.label} ({self.label_kind})"
         dropped = [name for name in self.columns if name not in self.used]
-        kinds = {"number": self.numbers, "category": self.categories, "text": self.texts, "dropped": dropped}
+        plain = [name for name in self.numbers if name not in self.date_of]
+        dates = [f"{name}: {self.date_of[name][0]}" for name in self.dates]
+        kinds = {"number": plain, "date": dates, "category": self.categories, "text": self.texts, "dropped": dropped}
         said = [f"{len(names):,} {kind} ({_some(names)})" for kind, names in kinds.items() if names]
         said += [f"with a column where missing: {_some(self.indicated)}"] if self.indicated else []
+        said += ["decimal comma"] if self.decimal == "," else []
         return f"columns: {', '.join(said)}; label {self.label} ({self.label_kind})"
 
     def of_columns(self, columns: Sequence[str], source: str) -> Schema:
@@ -269,6 +329,11 @@ def _state_of(record: Layout | Schema) -> dict[str, Any]:
     values = {one.name: getattr(record, one.name) for one in dataclasses.fields(record) if one.compare}
     plain = {name: to_lines(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {name: value for name, value in plain.items() if value is not None}
+
+
+def _later(contents: Contents, name: str) -> tuple[str, ...]:
+    """Take words that files written before they were kept do not have."""
+    return contents.words(name) if name in contents else ()
 
 
 def _some(names: Sequence[str], most: int = 6) -> str:
@@ -322,33 +387,36 @@ def infer(
         What every record must look like.
     """
     check_columns(columns, source)
-    for option, names in (("--text", layout.text), ("--category", layout.category), ("--drop", layout.drop)):
-        for column in names:
+    for kind in KINDS:
+        for column in getattr(layout, kind):
             if column not in columns:
+                option = f"--{kind}" if kind in ("text", "category", "drop") else f"--as {kind}"
                 raise unknown_column(column, columns, f"{source}: {option}")
     if layout.label is not None and layout.label not in columns:
         raise unknown_column(layout.label, columns, f"{source}: --label")
-    rest = [name for name in columns if name != layout.label and name not in layout.drop]
-    texts = tuple(name for name in rest if name in layout.text)
-    found = {name for name in rest if name not in texts and not mostly_numbers(values[name], typed)}
-    for column in rest:
-        if column in found and column not in layout.category:
-            _refuse_decimal_commas(column, values[column], source)
-    categories = tuple(name for name in rest if name not in texts and (name in layout.category or name in found))
-    numbers = tuple(name for name in rest if name not in texts and name not in categories)
-    if not rest:
-        raise ColumnError(f"{source}: no column is left for features beside the label {layout.label!r}.")
+    found = _sorted(layout, columns, values, typed)
+    numbers, categories, texts = found.numbers, found.categories, found.texts
+    if not (numbers or categories or texts):
+        raise ColumnError(
+            f"{source}: no column is left for features beside the label {layout.label!r}."
+            + "".join(f" {hint}" for hint in found.hints)
+        )
     indicated = tuple(name for name in numbers if layout.missing == "auto" and _often_missing(values[name]))
     hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if texts or categories else 0
     kind = label_kind(values[layout.label] if layout.label else (), classes, typed)
     if layout.label is not None and not classes:
         _refuse_continuous(layout.label, values[layout.label], source, typed)
-    return Schema(
+    schema = Schema(
         format=name,
         columns=tuple(columns),
-        numbers=numbers,
-        categories=categories,
-        texts=texts,
+        numbers=tuple(numbers),
+        categories=tuple(categories),
+        texts=tuple(texts),
+        styled=tuple(found.styled),
+        dates=tuple(found.dates),
+        date_orders=tuple(order for order, _ in found.dates.values()),
+        date_parts=tuple(" ".join(parts) for _, parts in found.dates.values()),
+        decimal=found.decimal,
         indicated=indicated,
         label=layout.label,
         label_kind=kind,
@@ -356,47 +424,109 @@ def infer(
         hash_width=hashed,
         ngrams=layout.ngrams if texts else 1,
         tfidf=layout.tfidf and bool(texts),
-        width=len(numbers) + len(indicated) + hashed,
         sparse=bool(hashed) or _mostly_zero(numbers, values),
         classes=as_labels(classes, kind),
-        hints=tuple(
-            f"{column}: {what}. Leave it out with --drop {column}"
-            + ("." if column in numbers else f", or say --category {column} if it is one.")
-            for column in rest
-            if column not in texts and column not in layout.category
-            for what in [_no_feature(values[column], column in numbers)]
-            if what
-        ),
+        hints=(*found.hints, *_alike(layout.label, values)),
     )
+    return dataclasses.replace(schema, width=len(schema.number_features) + len(indicated) + hashed)
 
 
-def _no_feature(values: Sequence[Any], numbers: bool) -> str:
-    """Return why a column looks like no feature, "" where it does not: dates, names of rows, numbers of rows."""
-    there = [value for value in values if not is_missing(value)]
-    if len(there) < FEWEST:
-        return ""
-    if numbers:
-        whole = [int(float(value)) for value in there if is_whole(value)]
-        counts = len(whole) == len(there) and all(b - a == 1 for a, b in itertools.pairwise(whole))
-        return (
-            f"its numbers count the rows ({there[0]}, {there[1]}, …), which tells the order of the rows"
-            if counts
-            else ""
+class _Columns:
+    """What the columns of a table are, as far as its first records tell."""
+
+    def __init__(self, decimal: str) -> None:
+        self.decimal = decimal
+        self.numbers: list[str] = []
+        self.categories: list[str] = []
+        self.texts: list[str] = []
+        self.styled: list[str] = []
+        self.dates: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.hints: list[str] = []
+
+
+def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequence[Any]], typed: bool) -> _Columns:
+    """Return what each column is: what the user says, else what half of its first values are."""
+    rest = [name for name in columns if name != layout.label and name not in layout.drop]
+    asked = {*layout.text, *layout.category, *layout.number, *layout.date}
+    decimal = layout.decimal or (
+        "." if typed else cells.decimal_mark(value for name in rest if name not in asked for value in values[name])
+    )
+    found = _Columns(decimal)
+    for name in rest:
+        there = [value for value in values[name] if not is_missing(value)]
+        if name in layout.text:
+            found.texts.append(name)
+        elif name in layout.category:
+            found.categories.append(name)
+        elif name in layout.date or (name not in layout.number and not mostly_numbers(there, typed)):
+            _take_words(found, layout, name, there, typed)
+        elif name not in layout.number and _counts(there):
+            found.hints.append(
+                f"{name}: its numbers name the rows ({there[0]}, {there[1]}, …), so it is left out. "
+                f"Keep it with --as number:{name}."
+            )
+        else:
+            found.numbers.append(name)
+            typed_by_hand = any(not is_plain(value) and cells.number(value, decimal) is not None for value in there)
+            if (typed_by_hand or decimal == ",") and not typed and _share(there, decimal) >= ENOUGH:
+                found.styled.append(name)
+    return found
+
+
+def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any], typed: bool) -> None:
+    """Sort a column in which most values are no plain numbers: dates, typed numbers, a category, or names of rows."""
+    asked = name in layout.date
+    order = cells.date_order(there, 0.0 if asked else ENOUGH, layout.date_order)
+    if asked and not order:
+        raise ColumnError(
+            f"--as date:{name}: no value of the column {name!r} is a date ({', '.join(map(str, there[:3]))}, …)."
         )
-    first = there[0]
-    dates = sum(not isinstance(value, str) or DATE.match(value) is not None for value in there)
-    if dates >= ENOUGH * len(there):
-        return f"it holds dates ({first}, …), and each of them is hashed as a word of its own"
-    if len(set(map(str, there))) >= UNIQUE * len(there):
-        return f"nearly every record has a value of its own ({first}, {there[1]}, …), from which nothing can be learnt"
-    return ""
+    if order:
+        parts = cells.date_parts(there, order, all_of_them=asked)
+        if parts:
+            found.numbers.append(name)
+            found.dates[name] = order, parts
+        else:
+            found.hints.append(
+                f"{name}: its dates go forward with the rows ({there[0]}, …), so it is left out. "
+                f"Keep it with --as date:{name}."
+            )
+    elif not typed and _share(there, found.decimal) >= ENOUGH:
+        found.numbers.append(name)
+        found.styled.append(name)
+    elif cells.more_than([str(value) for value in there], layout.hash_width or CATEGORY_WIDTH):
+        found.hints.append(
+            f"{name}: nearly every record has a value of its own ({there[0]}, {there[1]}, …), so it is left out. "
+            f"--as text:{name} learns from its words, --as category:{name} from its values."
+        )
+    else:
+        found.categories.append(name)
 
 
-def is_missing(value: Any) -> bool:
-    """Tell whether a value stands for nothing."""
-    if isinstance(value, str):
-        return value.strip() in MISSING
-    return value is None or value != value  # NaN is not itself
+def _share(values: Sequence[Any], decimal: str) -> float:
+    """Return the share of the values that are numbers as people type them."""
+    good = sum(not isinstance(value, str) or cells.number(value, decimal) is not None for value in values)
+    return good / max(len(values), 1)
+
+
+def _counts(values: Sequence[Any]) -> bool:
+    """Tell whether the values of a column are whole numbers that name the rows."""
+    return all(is_whole(value) for value in values) and cells.numbers_the_rows([float(value) for value in values])
+
+
+def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return a hint where labels differ only in their case."""
+    found: dict[str, set[str]] = {}
+    for value in values[label] if label is not None else ():
+        if isinstance(value, str) and value.strip():
+            found.setdefault(value.strip().casefold(), set()).add(value.strip())
+    twice = [sorted(words) for words in found.values() if len(words) > 1]
+    if not twice:
+        return []
+    shown = "; ".join(", ".join(map(repr, words)) for words in twice[:3])
+    return [
+        f"{label}: labels that differ only in case are different classes ({shown}). Write them alike if they are one."
+    ]
 
 
 def _often_missing(values: Sequence[Any]) -> bool:
@@ -407,7 +537,7 @@ def _often_missing(values: Sequence[Any]) -> bool:
 def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
     """Tell whether at least half of the values that are present are numbers; true also for an empty column."""
     there = [value for value in values if not is_missing(value)]
-    good = sum(not isinstance(value, str) or (not typed and NUMBER.fullmatch(value) is not None) for value in there)
+    good = sum(not isinstance(value, str) or (not typed and is_plain(value)) for value in there)
     return good >= ENOUGH * len(there)
 
 
@@ -430,18 +560,6 @@ def _refuse_continuous(label: str, values: Iterable[Any], source: str, typed: bo
             f"{source}: the label {label!r} holds numbers with fractions ({shown}, …), which is a continuous target. "
             "kampong learns classes: cut the target into classes first, name another --label, or declare the classes "
             "with --classes."
-        )
-
-
-def _refuse_decimal_commas(column: str, values: Iterable[Any], source: str) -> None:
-    """Refuse a column of numbers such as 2,5: as categories they would say nothing, and nobody would notice."""
-    there = [value for value in values if not is_missing(value)]
-    commas = [value for value in there if isinstance(value, str) and COMMA.fullmatch(value.strip())]
-    if len(set(commas)) > 1 and len(commas) >= ENOUGH * len(there):
-        raise ColumnError(
-            f"{source}: the column {column!r} holds numbers with a comma ({'; '.join(commas[:3])}; …), and kampong "
-            f"reads a decimal point. Write 2.5 for 2,5, or leave the column out with --drop {column}; "
-            f"--category {column} takes each of its values for a word."
         )
 
 

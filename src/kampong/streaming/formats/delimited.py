@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.arrow import pa
+from kampong.streaming.columns.cells import MISSING, PLAIN, number
 from kampong.streaming.columns.records import encode, joined
-from kampong.streaming.columns.schema import NUMBER, infer
+from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import SourceError
 from kampong.streaming.formats.format import FIRST, LineFormat
 from kampong.streaming.sources.blocks import Block, Place
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.sources.source import Source
 
-NULLS = ["", "#N/A", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
+NULLS = sorted(MISSING)
 LOOKED_AT = 20
 UNREADABLE = dict.fromkeys((0, 13))
 
@@ -37,11 +38,24 @@ csv.field_size_limit(2**30)  # how long a record may be is said elsewhere
 
 
 class Names(list[str]):
-    """The names of the columns, and what separates them."""
+    """The names of the columns, each once, and what separates them.
+
+    A column without a name is called by its place, as "column 3"; the second of a name has ".2" after it.
+    """
 
     def __init__(self, names: Sequence[str], delimiter: str) -> None:
-        super().__init__(names)
-        self.delimiter = delimiter
+        super().__init__()
+        self.delimiter, self.hints = delimiter, list[str]()
+        for place, name in enumerate(names, 1):
+            own, count = name.strip() or f"column {place}", 1
+            while own in self or (count > 1 and own in names):
+                count += 1
+                own = f"{name.strip()}.{count}"
+            if count > 1:
+                self.hints.append(f"{own}: this is column {place}, and an earlier one is named {name.strip()!r} too.")
+            elif not name.strip():
+                self.hints.append(f"{own}: it has no name. Leave it out with --drop '{own}'.")
+            self.append(own)
 
 
 class Delimited(LineFormat):
@@ -93,7 +107,9 @@ class Delimited(LineFormat):
         rows = [row for row in rows if len(row) == len(columns)]
         values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
         schema = infer(source.layout, self.name, columns, values, source.path, classes)
-        return replace(schema, delimiter=delimiter)
+        named = columns.hints if isinstance(columns, Names) else ()
+        used = [hint for hint in named if hint.partition(":")[0] in schema.used]
+        return replace(schema, delimiter=delimiter, hints=(*used, *schema.hints))
 
     def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:
         """Return the schema of a model for a source; without a header the columns must be in the order of learning."""
@@ -209,11 +225,7 @@ def _read(schema: Schema, data: bytes, *, as_text: bool, joins: bool) -> tuple[A
         ragged[row.number - 1] = reason
         return "skip"
 
-    number = pa.string() if as_text else pa.float64()
-    types = dict.fromkeys(schema.numbers, number)
-    types |= {name: pa.string() for name in (*schema.categories, *schema.texts)}
-    if schema.label is not None:
-        types[schema.label] = number if schema.label_kind == "integer" else pa.string()
+    types = {name: pa.float64() if name in schema.numeric and not as_text else pa.string() for name in schema.used}
     table = pa.csv.read_csv(
         pa.BufferReader(data),
         read_options=pa.csv.ReadOptions(use_threads=False, column_names=list(schema.columns), block_size=len(data) + 1),
@@ -239,9 +251,9 @@ def _careful(schema: Schema, block: Block, spans: Sequence[tuple[int, int]]) -> 
     dead |= {int(kept[i]): reason for i, reason in ragged.items()}
     kept = np.delete(kept, list(ragged))
     wrong: dict[int, str] = {}
-    whole = [schema.label] if schema.label is not None and schema.label_kind == "integer" else []
-    for name in (*schema.numbers, *whole):
-        columns[name] = _to_numbers(columns[name], name, wrong)
+    for name in schema.used:
+        if name in schema.numeric:
+            columns[name] = _to_numbers(columns[name], name, schema.decimal, wrong)
     return joined(schema, encode(schema, columns, len(kept), wrong), kept, dead, len(places), lambda: places)
 
 
@@ -276,19 +288,23 @@ def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[i
             ragged[i] = f"{len(cut)} columns, where {len(schema.columns)} are expected"
         else:
             rows.append(cut)
-    names = {*schema.numbers, *schema.categories, *schema.texts, schema.label} - {None}
     columns = [[row[j] for row in rows] for j in range(len(schema.columns))]
     texts = zip(schema.columns, columns, strict=True)
-    return {name: pa.array(column, pa.string()) for name, column in texts if name in names}, ragged
+    return {name: pa.array(column, pa.string()) for name, column in texts if name in schema.used}, ragged
 
 
-def _to_numbers(column: Any, name: str, wrong: dict[int, str]) -> Any:
+def _to_numbers(column: Any, name: str, decimal: str, wrong: dict[int, str]) -> Any:
     """Return a column of text as numbers; other values become null and are noted as wrong."""
     compute = pa.compute
     missing = compute.is_in(column, value_set=pa.array(NULLS))
     trimmed = compute.utf8_trim_whitespace(column)
-    fits = compute.match_substring_regex(trimmed, f"^({NUMBER.pattern})$", ignore_case=True)
-    for i in np.flatnonzero(np.asarray(compute.invert(compute.or_(fits, missing)))).tolist():
-        wrong.setdefault(i, f"column {name!r} holds {column[i].as_py()[:60]!r}, which is not a number")
+    fits = compute.match_substring_regex(trimmed, f"^({PLAIN.pattern})$", ignore_case=True)
     good = compute.and_(fits, compute.invert(missing))
-    return compute.if_else(good, trimmed, None).cast(pa.float64())
+    values = compute.if_else(good, trimmed, None).cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+    for i in np.flatnonzero(np.asarray(compute.invert(compute.or_(fits, missing)))).tolist():
+        found = number(column[i].as_py(), decimal)
+        if found is None:
+            wrong.setdefault(i, f"column {name!r} holds {column[i].as_py()[:60]!r}, which is not a number")
+        else:
+            values[i] = found
+    return pa.array(values, from_pandas=True)

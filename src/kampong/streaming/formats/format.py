@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from kampong.streaming.arrow import pa
+from kampong.streaming.columns.cells import is_missing, is_plain
 from kampong.streaming.columns.records import Batch, Dead, encode, joined, shown
-from kampong.streaming.columns.schema import NUMBER, infer, is_missing
+from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.opening import open_bytes
 from kampong.streaming.sources.blocks import GO_ON, Block, Blocks, Place
@@ -276,7 +277,7 @@ class RecordFormat(LineFormat):
         if not records:
             raise SourceError(f"{source.path}: the first lines hold no record of the format {self.name}: {reason}.")
         layout, names = source.layout, dict.fromkeys(name for record in records for name in record)
-        asked = {layout.label, *layout.text, *layout.category, *layout.drop}
+        asked = layout.named
         counts = {name: sum(name in record for record in records) for name in names}
         columns = [name for name in names if 2 * counts[name] >= len(records) or name in asked]
         values = {name: [record.get(name) for record in records] for name in columns}
@@ -307,7 +308,7 @@ def _cell(name: str, value: Any, number: bool) -> float | str | None:
         return None
     if not number:
         return str(value)
-    if isinstance(value, str) and not NUMBER.fullmatch(value):
+    if not is_plain(value):
         raise ValueError(f"column {name!r} holds {value[:40]!r}, which is not a number")
     return float(value)
 

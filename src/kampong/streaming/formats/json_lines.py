@@ -51,7 +51,7 @@ class JsonLines(LineFormat):
             raise SourceError(
                 f"{source.path}: the first lines hold no JSON object. Is this JSON lines, one object a line?"
             )
-        asked = {source.layout.label, *source.layout.text, *source.layout.category, *source.layout.drop}
+        asked = source.layout.named
         columns = [name for name, there in values.items() if 2 * len(there) >= found or name in asked]
         for there in values.values():
             there += [None] * (found - len(there))  # an absent key is missing

@@ -323,6 +323,8 @@ def _examples(column: Any) -> list[Any]:
         return list(column.to_pylist())
     if types.is_boolean(kind) or types.is_decimal(kind):
         return [None if value is None else float(value) for value in column.to_pylist()]
+    if types.is_temporal(kind):
+        return list(column.cast(pa.string()).to_pylist())
     return [None if value is None else f"text {value}"[:80] for value in column.to_pylist()]
 
 
