@@ -336,3 +336,32 @@ def test_the_decimal_mark_can_be_said(decimal):
     columns = {"x": ["1,226", "2,500", "3,125"], "y": ["a", "b", "a"]}
     schema = infer(Layout(label="y", decimal=decimal), "csv", ["x", "y"], columns, "a.csv")
     assert (schema.decimal, schema.styled) == (decimal, ("x",))
+
+
+def nested(price, size, kind, depth):
+    inner = {"size": size, "tags": ["a", "b"]}
+    for _ in range(depth):
+        inner = {"in": inner}
+    return {"price": price, **inner, "kind": kind}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_objects_inside_json_are_columns_with_dots(tmp_path, capfd, depth):
+    price, size, kind = fruit()
+    records = [nested(*row, depth) for row in zip(price.tolist(), size.tolist(), kind.tolist(), strict=True)]
+    flat = [{"price": p, "in." * depth + "size": s, "kind": k} for p, s, k in zip(price, size, kind, strict=True)]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(map(json.dumps, records)) + '\n{"price": 1, "in": 3, "kind": "pear"}\n[1]\n'
+    )
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, flat)) + "\n")
+    said = call(capfd, "learn", tmp_path / "a.jsonl", "-l", "kind", "-m", tmp_path / "m").err
+    assert f"2 number (price, {'in.' * depth}size); label kind" in said
+    assert f"column {'in.' * depth}tags: it holds lists or objects, which are not learnt." in said
+    letters = (tmp_path / "m.dead.jsonl").read_text().splitlines()
+    assert "Expected `object`, got `list`" in letters[-1]
+    answers = [call(capfd, "predict", tmp_path / name, "-m", tmp_path / "m").out for name in ("a.jsonl", "b.jsonl")]
+    assert answers[0].splitlines()[:301] == answers[1].splitlines()
+    assert (
+        "1 number (price)"
+        in call(capfd, "learn", tmp_path / "a.jsonl", "-l", "kind", "-m", tmp_path / "n", "--flatten", "0").err
+    )

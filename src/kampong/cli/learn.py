@@ -167,6 +167,13 @@ def learn(
         str,
         typer.Option(help="dmy or mdy, for dates such as 03/04/2026.", show_default="found", rich_help_panel=COLUMNS),
     ] = "",
+    flatten: Annotated[
+        int,
+        typer.Option(
+            help="Learn the values of objects inside JSON objects, so many deep, as columns such as place.city.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = 3,
     hash_width: Annotated[
         int,
         typer.Option(
@@ -261,6 +268,7 @@ def learn(
         drop=(*names(drop), *said.get("drop", ())),
         decimal=decimal,
         date_order=date_order,
+        flatten=flatten,
         hash_width=hash_width,
         ngrams=ngrams,
         tfidf=tfidf,

@@ -205,7 +205,7 @@ def delimiter(value: str) -> str:
 
 def checked(layout: Layout) -> Layout:
     """Return the layout, after its values are checked."""
-    from kampong.streaming.columns.schema import KINDS, LONGEST_RUN, POLICIES
+    from kampong.streaming.columns.schema import DEEPEST, KINDS, LONGEST_RUN, POLICIES
 
     for option, value, low in (
         ("--hash-width", layout.hash_width, 0),
@@ -217,6 +217,8 @@ def checked(layout: Layout) -> Layout:
             raise UsageError(f"{option} must be at least {low}, got {value}.")
     if layout.ngrams > LONGEST_RUN:
         raise UsageError(f"--ngrams must be at most {LONGEST_RUN}, got {layout.ngrams}.")
+    if not 0 <= layout.flatten <= DEEPEST:
+        raise UsageError(f"--flatten must be from 0 to {DEEPEST}, got {layout.flatten}.")
     if layout.decimal not in ("", ".", ","):
         raise UsageError(f"--decimal must be . or a comma; got {layout.decimal!r}.")
     if layout.date_order not in ("", "dmy", "mdy"):

@@ -29,7 +29,7 @@ KINDS = ("text", "category", "number", "date", "drop")
 """What a user may say that a column is."""
 
 POLICIES = ("auto", "mean", "dead")
-LONGEST_RUN = 5
+LONGEST_RUN, DEEPEST = 5, 16
 
 WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
 
@@ -62,6 +62,8 @@ class Layout:
         What comes before the digits of a fraction in text: "." or ","; "" finds it in the first records.
     date_order : str
         "dmy" or "mdy" for dates such as 03/04/2026; "" finds it in the first records.
+    flatten : int
+        How many objects deep the values of JSON lines are columns, named as place.city; 0 for flat records alone.
     hash_width : int
         Columns for hashed words and categories; 0 for 2**18 with text and 2**10 without.
     ngrams : int
@@ -95,6 +97,7 @@ class Layout:
     drop: tuple[str, ...] = ()
     decimal: str = ""
     date_order: str = ""
+    flatten: int = 3
     hash_width: int = 0
     ngrams: int = 1
     tfidf: bool = False
@@ -132,6 +135,7 @@ class Layout:
             drop=contents.words("drop"),
             decimal=contents.word("decimal", ("", ".", ",")) if "decimal" in contents else "",
             date_order=contents.word("date_order", ("", "dmy", "mdy")) if "date_order" in contents else "",
+            flatten=contents.whole("flatten", high=DEEPEST) if "flatten" in contents else 0,
             hash_width=contents.whole("hash_width"),
             ngrams=contents.whole("ngrams", low=1, high=LONGEST_RUN),
             tfidf=contents.flag("tfidf"),
@@ -162,6 +166,8 @@ class Schema:
         The numbers that are dates, how each is written, and the parts of it that are features.
     decimal : str
         What comes before the digits of a fraction in text.
+    flatten : int
+        How deep objects of JSON lines are flattened.
     indicated : tuple of str
         The numbers that have a further column, which is 1 where the number is missing.
     label : str or None
@@ -184,6 +190,7 @@ class Schema:
     date_orders: tuple[str, ...] = ()
     date_parts: tuple[str, ...] = ()
     decimal: str = "."
+    flatten: int = 0
     indicated: tuple[str, ...] = ()
     label: str | None = None
     label_kind: str = "string"
@@ -216,6 +223,7 @@ class Schema:
             date_orders=_later(contents, "date_orders"),
             date_parts=_later(contents, "date_parts"),
             decimal=contents.word("decimal", (".", ",")) if "decimal" in contents else ".",
+            flatten=contents.whole("flatten", high=DEEPEST) if "flatten" in contents else 0,
             indicated=contents.words("indicated"),
             label=contents.text("label"),
             label_kind=contents.word("label_kind", ("integer", "string")),

@@ -1,7 +1,8 @@
-"""JSON lines: one flat object a line, decoded by msgspec into the columns of the schema."""
+"""JSON lines: one object a line, decoded by msgspec into the columns of the schema; objects inside are flattened."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class JsonLines(LineFormat):
-    """One flat object a line; its keys name the columns."""
+    """One object a line; its keys name the columns, those of an object inside with a dot: place.city."""
 
     name, endings = "jsonl", (".jsonl", ".ndjson", ".json")
 
@@ -37,7 +38,7 @@ class JsonLines(LineFormat):
     def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
         """Return the schema from the records of a first block: the keys that at least half of them have."""
         values: dict[str, list[Any]] = {}
-        found = 0
+        found, nested, lists, counts = 0, False, set[str](), Counter[str]()
         for line in part.data.split(b"\n")[:FIRST]:
             try:
                 record = msgspec.json.decode(line)
@@ -45,31 +46,40 @@ class JsonLines(LineFormat):
                 continue
             if isinstance(record, dict):
                 found += 1
-                for name, value in record.items():
-                    values.setdefault(name, []).append(value if isinstance(value, (int, float, str)) else None)
+                nested = nested or any(isinstance(value, dict) for value in record.values())
+                for name, value in _flat(record, source.layout.flatten).items():
+                    counts[name] += 1
+                    there = values.setdefault(name, [])
+                    there += [None] * (found - 1 - len(there))
+                    there.append(value if isinstance(value, (int, float, str)) else None)
+                    lists |= {name} if isinstance(value, (list, dict)) else set()
         if not found:
             raise SourceError(
                 f"{source.path}: the first lines hold no JSON object. Is this JSON lines, one object a line?"
             )
         asked = source.layout.named
-        columns = [name for name, there in values.items() if 2 * len(there) >= found or name in asked]
         for there in values.values():
             there += [None] * (found - len(there))  # an absent key is missing
-        return infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
+        columns = [name for name in values if (2 * counts[name] >= found and name not in lists) or name in asked]
+        schema = infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
+        said = tuple(f"{name}: it holds lists or objects, which are not learnt." for name in sorted(lists))
+        return replace(schema, flatten=source.layout.flatten if nested else 0, hints=(*schema.hints, *said))
 
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block."""
         strict, lenient, names = _decoders(schema)
+        depth = schema.flatten
         lines = [line for line in block.data.removesuffix(b"\n").split(b"\n") if line not in BLANK]
         reasons: dict[int, str] = {}
         rows = []
         unknown = 0
         for i, line in enumerate(lines):
             try:
+                flat = _flat(_object(line), depth) if depth else None
                 try:
-                    record = strict.decode(line)
+                    record = strict.decode(line) if flat is None else msgspec.convert(flat, strict.type)
                 except msgspec.ValidationError:
-                    record = lenient.decode(line)
+                    record = lenient.decode(line) if flat is None else msgspec.convert(flat, lenient.type)
                     unknown += 1
                 rows.append(msgspec.structs.astuple(record))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -105,6 +115,25 @@ def _decoders(schema: Schema) -> tuple[Any, Any, dict[str, str]]:
     strict = msgspec.defstruct("Record", fields, forbid_unknown_fields=schema.label is not None, **more)
     lenient = msgspec.defstruct("Record", fields, forbid_unknown_fields=False, **more) if schema.fills else strict
     return msgspec.json.Decoder(strict), msgspec.json.Decoder(lenient), names
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return the object of a line."""
+    record = msgspec.json.decode(line)
+    if not isinstance(record, dict):
+        raise msgspec.ValidationError(f"Expected `object`, got `{type(record).__name__}`")
+    return record
+
+
+def _flat(record: dict[str, Any], depth: int) -> dict[str, Any]:
+    """Return an object without the objects inside it, down to so many: their values have names such as place.city."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        if depth and isinstance(value, dict):
+            found |= {f"{name}.{inner}": one for inner, one in _flat(value, depth - 1).items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _reason(error: Exception, names: dict[str, str]) -> str:
