@@ -1,6 +1,7 @@
 """`kampong score`, `kampong report` and the options of the model; figures against scikit-learn."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from command import call
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import UsageError
 from kampong.streaming.options import estimator
+from kampong.streaming.scoring import Score, show_score
 from stream_problems import write_points
 
 
@@ -48,6 +50,24 @@ def test_a_score_is_what_scikit_learn_says(learnt, capfd):
     printed = call(capfd, "score", learnt / "test.csv", "-m", learnt / "m").out
     assert "balanced accuracy" in printed
     assert "true \\ predicted" in printed
+
+
+def test_a_confusion_that_does_not_fit_is_a_list_of_the_worst_mistakes(capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 40, 3000)
+    said = np.where(rng.random(3000) < 0.8, true, (true * 7 + 1) % 40)
+    pairs = Counter((f"kind {t}", f"kind {p}") for t, p in zip(true.tolist(), said.tolist(), strict=True))
+    show_score(Score(pairs))
+    lines = capfd.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    wrong = Counter({pair: count for pair, count in pairs.items() if pair[0] != pair[1]})
+    assert f"40 classes, {len(wrong)} kinds of mistakes. The most frequent ones; --json has all." in lines
+    ((worst, predicted), count) = wrong.most_common(1)[0]
+    share = count / sum(number for (label, _), number in pairs.items() if label == worst)
+    shown = [line.split("  ") for line in lines]
+    assert any([part.strip() for part in line if part.strip()][2:] == [str(count), f"{share:.1%}"] for line in shown)
+    assert predicted != worst
 
 
 def test_clean_rows_score_exactly_what_predict_says(learnt, capfd):

@@ -121,9 +121,10 @@ def score(source: Source, model_file: str, *, stop: threading.Event | None = Non
     return found
 
 
-def show_score(found: Score, most: int = 30) -> None:
-    """Print the figures, and the confusion of classes where there are not more than `most`."""
+def show_score(found: Score, most: int = 15) -> None:
+    """Print the figures, and the confusion of the classes: whole where it fits, else the `most` frequent mistakes."""
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     console = Console(highlight=False, markup=False)  # names may hold brackets
@@ -135,10 +136,19 @@ def show_score(found: Score, most: int = 30) -> None:
         figures.add_row(name.replace("_f1", " F1").replace("_", " "), f"{value:.4f}")
     console.print(figures)
     classes, table = found.confusion()
-    if len(classes) > most:
-        console.print(f"{len(classes)} classes: --json has their confusion.")
-        return
     grid = Table("true \\ predicted", *(str(label) for label in classes), box=None, padding=(0, 2, 0, 0))
     for label, counts in zip(classes, table.tolist(), strict=True):
         grid.add_row(str(label), *(f"{count:,}" if count else "." for count in counts))
-    console.print(grid)
+    if Measurement.get(console, console.options.update(max_width=2**16), grid).maximum <= console.width:
+        console.print(grid)
+        return
+    wrong = table - np.diag(np.diag(table))
+    worst = [divmod(place, len(classes)) for place in np.argsort(-wrong, axis=None, kind="stable")[:most].tolist()]
+    pairs = Table("true", "predicted", "rows", "share of the true class", box=None, padding=(0, 2, 0, 0))
+    for true, said in worst:
+        if wrong[true, said]:
+            share = wrong[true, said] / table[true].sum()
+            pairs.add_row(str(classes[true]), str(classes[said]), f"{wrong[true, said]:,}", f"{share:.1%}")
+    mistakes = int(np.count_nonzero(wrong))
+    console.print(f"{len(classes)} classes, {mistakes:,} kinds of mistakes. The most frequent ones; --json has all.")
+    console.print(pairs)
