@@ -199,6 +199,13 @@ def test_the_demonstration_runs(tmp_path, capfd):
     assert report.stat().st_size > 10_000
     assert printed.err.rstrip().endswith(f"Open {report.as_uri()} in a browser.")
     assert len((tmp_path / "demo" / "predictions.csv").read_text().splitlines()) == 1798
+    assert "Model and predictions are identical, bit for bit." in printed.err
+    rows = int(re.search(r"ended by kill -9 after ([\d,]+) rows", printed.err)[1].replace(",", ""))
+    assert 0 < rows < 1797
+    accuracies = re.search(r"kampong ([\d.]+)%, SGDClassifier ([\d.]+)%, MLPClassifier ([\d.]+)%", printed.err).groups()
+    assert float(accuracies[0]) == max(map(float, accuracies))
+    receipt = json.loads((tmp_path / "demo" / "sevens.receipt.json").read_text())
+    assert (receipt["classes_gone"], receipt["rows"]) == ([7], 179)
 
 
 def test_every_help_has_examples(capfd):

@@ -351,29 +351,6 @@ def learn(
         raise SystemExit(128 + received[0])
 
 
-@app.command(epilog="Examples:\n\n  kampong demo\n\n  kampong demo --folder /tmp/demo --serve")
-def demo(
-    folder: Annotated[str, typer.Option(help="Where to put data, model and report.")] = "kampong-demo",
-    serve: Annotated[bool, typer.Option("--serve", help="Show a live page of the stream.")] = False,
-    quiet: Quiet = False,
-) -> None:
-    """Learn 1,797 handwritten digits as a stream, and write a report."""
-    from kampong.streaming.inspection import write_digits
-
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    digits, model, report = home / "digits.csv", home / "digits.kampong", home / "report.html"
-    write_digits(digits)
-    predictions = home / "predictions.csv"
-    for earlier in (model, predictions):
-        earlier.unlink(missing_ok=True)
-    command = f"kampong learn {digits} --label digit --model {model} --out {predictions} --report {report}"
-    say(quiet, f"$ {command}{' --serve' if serve else ''}")
-    arguments = [*command.split()[1:], *(["--serve"] if serve else []), *(["--quiet"] if quiet else [])]
-    app(arguments, standalone_mode=False)
-    say(quiet, f"Open {report.resolve().as_uri()} in a browser.")
-
-
 def _watchers(quiet: bool, page: Any) -> list[Any]:
     watchers: list[Any] = []
     if not quiet and sys.stderr.isatty():
