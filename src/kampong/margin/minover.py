@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,12 +13,12 @@ from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import whole
 from kampong.data.validation import check_choice
-from kampong.kernels.functions import gamma_from, moments
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
 from kampong.margin.margin_classifier import MarginClassifier
 from kampong.margin.nu import check_nu, count_patterns, most_patterns, smallest_patterns
 from kampong.margin.problem import UNKNOWN, Options
+from kampong.margin.spread import Spread, depends_on_rows, follow
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -38,7 +38,6 @@ class OverClassifier(MarginClassifier):
     _stored_numbers: Integer
     _stored_weights: list[Float]
     _spread: Spread
-    _fixed_at: int
     trace_: list[np.ndarray]
 
     @with_callbacks
@@ -61,8 +60,10 @@ class OverClassifier(MarginClassifier):
         X, y = self._validate(X, y)
         codes = self._encode(y)
         start = self._previous(X, codes)
-        self._follow_spread(X, first=True)
-        self._learn(X, codes, self._open(X), start, y)
+        rows = self._open(X)
+        if depends_on_rows(self):
+            self._spread = Spread.of_rows(X)
+        self._learn(X, codes, rows, start, y)
         self.n_samples_seen_ = X.shape[0]
         return self
 
@@ -105,7 +106,12 @@ class OverClassifier(MarginClassifier):
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
             start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
-        self._follow_spread(X[-len(y) :], first=first)
+        if depends_on_rows(self):
+            batch = Spread.of_rows(X[-len(y) :])
+            if first:
+                self._spread = batch
+            else:
+                follow(self, self._spread.join(batch))
         rows = self._open(X, fresh=first, stream=True)
         self._learn(X, codes, rows, start)
         self.n_samples_seen_ += len(y)
@@ -128,8 +134,7 @@ class OverClassifier(MarginClassifier):
             traces = [np.stack([trace[name].astype(float) for name in fields], axis=1) for trace in self.trace_]
             more["traces"] = {f"problem{k}": trace for k, trace in enumerate(traces)}
         if hasattr(self, "_spread"):
-            spread = self._spread._asdict()
-            more["spread"] = {**spread, "fixed_at": self._fixed_at}
+            more["spread"] = self._spread._asdict()
         return {**state, "stored": stored, "n_samples_seen_": self.n_samples_seen_, **more}
 
     def _from_state(self, contents: Contents) -> None:
@@ -152,12 +157,7 @@ class OverClassifier(MarginClassifier):
             traces.finish()
             self.trace_ = [np.array([tuple(line) for line in table], dtype=TRACE) for table in tables]
         if "spread" in contents:
-            spread, shape = contents.part("spread"), (self.n_features_in_,)
-            mean = spread.array("mean", np.float64, shape)
-            variances = spread.array("variances", np.float64, shape, low=0.0)
-            self._spread = Spread(spread.whole("total", low=1), mean, variances)
-            self._fixed_at = spread.whole("fixed_at", low=1)
-            spread.finish()
+            self._spread = Spread.from_state(contents.part("spread"), self.n_features_in_)
 
     def _previous(self, X: Rows, codes: Integer) -> list[Float] | None:
         """Return the weights of the last fit, if this one may start from them."""
@@ -296,33 +296,6 @@ class OverClassifier(MarginClassifier):
             "(relative duality gap {gap:.3g}). "
             'Raise nu (nu="auto" finds the smallest that works), or use another kernel.'
         )
-
-    def _follow_spread(self, X: Rows, *, first: bool) -> None:
-        """Let a γ that depends on the data follow a stream: it is computed again when the rows have doubled."""
-        if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel in ("linear", "precomputed"):
-            return
-        mean, variances = moments(X)
-        batch = Spread(X.shape[0], mean, variances)
-        self._spread = batch if first else self._spread.join(batch)
-        self._fixed_at = self._fixed_at if not first else X.shape[0]
-        if not first and self._spread.total >= 2 * self._fixed_at:
-            value = gamma_from(type(self).__name__, self.gamma, self._spread.mean, self._spread.variances)
-            self._kernel, self._fixed_at = replace(self._kernel, gamma=value), self._spread.total
-
-
-class Spread(NamedTuple):
-    """Number, mean and variances of the rows of a stream."""
-
-    total: int
-    mean: Float
-    variances: Float
-
-    def join(self, other: Spread) -> Spread:
-        """Return the spread of both (Chan, Golub and LeVeque)."""
-        total = self.total + other.total
-        share, away = other.total / total, other.mean - self.mean
-        inside = (1 - share) * self.variances + share * other.variances
-        return Spread(total, self.mean + share * away, inside + share * (1 - share) * away**2)
 
 
 TRACE = np.dtype(
