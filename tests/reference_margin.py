@@ -103,7 +103,7 @@ def nearest(Q):
 
 
 def nearest_capped(Q, cap, groups=None, sums=(1.0,)):
-    """Return the same with α ≤ cap and a sum for each group, by scipy's SLSQP."""
+    """Return the same with α ≤ cap, one or one per pattern, and a sum for each group, by scipy's SLSQP."""
     n = len(Q)
     groups = np.zeros(n, dtype=int) if groups is None else groups
     scale = np.abs(Q).max()
@@ -114,7 +114,7 @@ def nearest_capped(Q, cap, groups=None, sums=(1.0,)):
         lambda a: 0.5 * a @ Q @ a / scale,
         start,
         jac=lambda a: Q @ a / scale,
-        bounds=[(0.0, cap)] * n,
+        bounds=[(0.0, float(most)) for most in np.broadcast_to(cap, n)],
         constraints=[
             {
                 "type": "eq",

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import whole
-from kampong.data.validation import check_choice
+from kampong.data.validation import check_choice, check_weights
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
 from kampong.margin.margin_classifier import MarginClassifier
@@ -42,7 +42,7 @@ class OverClassifier(MarginClassifier):
 
     @with_callbacks
     @whole
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes of maximum margin.
 
         Parameters
@@ -51,6 +51,9 @@ class OverClassifier(MarginClassifier):
             The rows; a square matrix of kernel values for kernel="precomputed".
         y : array-like of shape (n_samples,)
             Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts: a weight of 2 is the row twice, 0 leaves it out. A hard margin is the same
+            however often a row counts.
 
         Returns
         -------
@@ -58,13 +61,25 @@ class OverClassifier(MarginClassifier):
             This estimator.
         """
         X, y = self._validate(X, y)
+        n, weights = X.shape[0], check_weights(sample_weight, X.shape[0])
+        given = np.flatnonzero(weights)
+        if not len(given):
+            raise ValueError(
+                f"{type(self).__name__}: sample_weight is zero for all rows, so none is left. Give some a weight "
+                "above 0."
+            )
+        if len(given) < n:
+            X, y, weights = X[given], y[given], weights[given]
+            X = X[:, given] if self.kernel == "precomputed" else X
         codes = self._encode(y)
         start = self._previous(X, codes)
-        rows = self._open(X)
+        counts = None if (weights == 1.0).all() else weights
+        rows = self._open(X, weights=counts)
         if depends_on_rows(self):
-            self._spread = Spread.of_rows(X)
-        self._learn(X, codes, rows, start, y)
-        self.n_samples_seen_ = X.shape[0]
+            self._spread = Spread.of_rows(X, counts)
+        self._learn(X, codes, rows, start, y, counts)
+        self.n_samples_seen_, self.support_ = n, given[self.support_]
+        self._stored_numbers = self.support_
         return self
 
     @whole
@@ -167,7 +182,13 @@ class OverClassifier(MarginClassifier):
         return self._weights if fits else None
 
     def _learn(
-        self, X: Rows, codes: Integer, rows: KernelRows, start: list[Float] | None, y: np.ndarray | None = None
+        self,
+        X: Rows,
+        codes: Integer,
+        rows: KernelRows,
+        start: list[Float] | None,
+        y: np.ndarray | None = None,
+        weights: Float | None = None,
     ) -> None:
         """Solve all problems and keep the answer; callbacks are called only if `y` is given."""
         name = type(self).__name__
@@ -175,6 +196,16 @@ class OverClassifier(MarginClassifier):
         check_choice(name, "walk", self.walk, ("paper", "fast"))
         nu, nu_of = self._soft()
         check_choice(name, "nu_of", nu_of, ("patterns", "largest"))
+        if nu is None:
+            # a hard margin is the same however often a row counts
+            weights = None
+        elif weights is not None and self.walk == "paper":
+            if np.ptp(weights) > 0:
+                raise ValueError(
+                    f"{name}: walk='paper' counts patterns in whole steps and cannot weigh them. Use walk='fast' with "
+                    "sample_weight."
+                )
+            weights = None
         problems = self._signs(codes)
         # a stream may begin with only one side of a problem; then there is no second hull
         splits = [self.bias == "exact" and len(np.unique(signs)) == 2 for signs in problems]
@@ -182,11 +213,14 @@ class OverClassifier(MarginClassifier):
             Hull(signs, offset=0.0 if split else 1.0, split=split)
             for signs, split in zip(problems, splits, strict=True)
         ]
-        patterns = self._patterns(rows, hulls)
+        patterns = self._patterns(rows, hulls, weights)
         if nu is not None:
-            hulls = [replace(hull, cap=hull.group_sum / count) for hull, count in zip(hulls, patterns, strict=True)]
+            each = 1.0 if weights is None else weights
+            hulls = [
+                replace(hull, cap=each * (hull.group_sum / count)) for hull, count in zip(hulls, patterns, strict=True)
+            ]
             shares = [(2 if hull.split else 1) * count for hull, count in zip(hulls, patterns, strict=True)]
-            self.nu_ = np.array(shares) / len(codes)
+            self.nu_ = np.array(shares) / (len(codes) if weights is None else weights.sum())
         watcher = None
         if y is not None:
             watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
@@ -269,7 +303,7 @@ class OverClassifier(MarginClassifier):
         """Return `nu` and `nu_of`; None for a hard margin."""
         return None, "patterns"
 
-    def _patterns(self, rows: KernelRows, hulls: list[Hull]) -> list[int]:
+    def _patterns(self, rows: KernelRows, hulls: list[Hull], weights: Float | None) -> list[int]:
         """Return K of each problem: the patterns of a step (of each class, where each has a hull of its own)."""
         given, nu_of = self._soft()
         if given is None:
@@ -278,11 +312,14 @@ class OverClassifier(MarginClassifier):
         if isinstance(given, str) and given == "auto":
             options = Options(0.5, max_steps=int(self.max_iter), block_bytes=self._budget)
             rng = check_random_state(self.random_state)
-            limits = [most_patterns(hull.signs, hull.split, whole) for hull in hulls]
-            return [smallest_patterns(rows, hull, most, options, rng) for hull, most in zip(hulls, limits, strict=True)]
+            limits = [most_patterns(hull.signs, hull.split, whole, weights) for hull in hulls]
+            return [
+                smallest_patterns(rows, hull, most, options, rng, weights)
+                for hull, most in zip(hulls, limits, strict=True)
+            ]
         values, of_largest = check_nu(name, given, len(hulls)), nu_of == "largest"
         return [
-            count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest)
+            count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest, weights=weights)
             for nu, hull in zip(values, hulls, strict=True)
         ]
 
