@@ -16,6 +16,7 @@ from kampong._core.locks import whole
 from kampong.data.validation import check_choice, check_number, check_weights
 from kampong.files import savable
 from kampong.margin.core_set import solve
+from kampong.margin.enclosing_ball import enclose_all
 from kampong.margin.hinge_loss import HingeSolution, solve_hinge
 from kampong.margin.hull import Hull
 from kampong.margin.kernel_rows import KernelRows
@@ -66,9 +67,10 @@ class CoreVectorClassifier(OnePassClassifier):
     coef0 : float
         The constant of the polynomial and of the sigmoid.
     tol : float
-        The relative duality gap at which to stop; the papers' ε with criterion="meb".
-    criterion : {"gap", "meb"}
-        The duality gap, or the papers' ball, for kernels with a constant k(x, x).
+        The relative duality gap at which to stop; the papers' ε with criterion="meb" or "ball".
+    criterion : {"gap", "meb", "ball"}
+        The duality gap, or for kernels with a constant k(x, x): the papers' minimum enclosing ball, or a ball of fixed
+        radius, which needs no solver (the ball vector machine).
     selection : {"furthest", "sample"}
         Look for violators among all rows, or among 59 random ones for each pattern to add.
     class_weight : dict, "balanced" or None
@@ -136,7 +138,8 @@ class CoreVectorClassifier(OnePassClassifier):
     References
     ----------
     Tsang, Kocsor and Kwok, Efficient kernel feature extraction for massive data sets, 2006. Tsang, Kwok and Cheung,
-    Core vector machines: fast SVM training on very large data sets, 2005.
+    Core vector machines: fast SVM training on very large data sets, 2005. Tsang, Kocsor and Kwok, Simpler core vector
+    machines with enclosing balls, 2007.
 
     Examples
     --------
@@ -226,7 +229,7 @@ class CoreVectorClassifier(OnePassClassifier):
         solved = self._solve(X, codes, rows, penalties, start, y)
         self._warn(solved.outcomes)
         worst = float(np.max(self.dual_gap_))
-        if self.criterion == "meb" and worst > 0.5:
+        if self.criterion != "gap" and worst > 0.5:
             warnings.warn(
                 f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
                 f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
@@ -252,7 +255,7 @@ class CoreVectorClassifier(OnePassClassifier):
         """Check the parameters that only this classifier has; return C."""
         name = type(self).__name__
         check_choice(name, "loss", self.loss, ("squared", "hinge"))
-        check_choice(name, "criterion", self.criterion, ("gap", "meb"))
+        check_choice(name, "criterion", self.criterion, ("gap", "meb", "ball"))
         check_choice(name, "selection", self.selection, ("furthest", "sample"))
         for option, needed in {"criterion": "gap", "selection": "furthest"}.items():
             if self.loss == "hinge" and getattr(self, option) != needed:
@@ -269,10 +272,10 @@ class CoreVectorClassifier(OnePassClassifier):
             raise ValueError(
                 f"{name}: sample_weight is zero for all rows, so none is left. Give some a weight above 0."
             )
-        if self.criterion == "meb" and (self.class_weight is not None or np.ptp(counts[counts > 0]) > 0):
+        if self.criterion != "gap" and (self.class_weight is not None or np.ptp(counts[counts > 0]) > 0):
             raise ValueError(
-                f"{name}: criterion='meb' needs the same weight for all rows, since the patterns must be equally long. "
-                "Use criterion='gap' with sample_weight or class_weight."
+                f"{name}: criterion={self.criterion!r} needs the same weight for all rows, since the patterns must be "
+                "equally long. Use criterion='gap' with sample_weight or class_weight."
             )
 
     def _class_factors(self, totals: Float, *, stream: bool = False) -> Float:
@@ -333,9 +336,9 @@ class CoreVectorClassifier(OnePassClassifier):
         y: np.ndarray | None,
     ) -> Solved:
         name, spread = type(self).__name__, float(np.ptp(rows.diagonal))
-        if self.criterion == "meb" and spread > 1e-6 * float(np.abs(rows.diagonal).max()):
+        if self.criterion != "gap" and spread > 1e-6 * float(np.abs(rows.diagonal).max()):
             raise ValueError(
-                f"{name}: criterion='meb' needs a kernel with k(x, x) the same for all x, and the "
+                f"{name}: criterion={self.criterion!r} needs a kernel with k(x, x) the same for all x, and the "
                 f"{self._kernel.name} kernel has values that differ by {spread:.3g}. Use criterion='gap'."
             )
         same = np.ptp(penalties) == 0.0
@@ -344,7 +347,10 @@ class CoreVectorClassifier(OnePassClassifier):
         watcher = None
         if y is not None:
             watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
-        found = solve(rows, hulls, self._options(watcher), check_random_state(self.random_state), start)
+        if self.criterion == "ball":
+            found = enclose_all(rows, hulls, self._options(watcher))
+        else:
+            found = solve(rows, hulls, self._options(watcher), check_random_state(self.random_state), start)
         self._store(X, hulls, found, rows)
         if watcher is not None:
             watcher.finish()

@@ -163,11 +163,11 @@ class OnePassClassifier(Probabilities, MarginClassifier):
         solved = self._solve_stored(pool)
         carrying = np.flatnonzero(solved.coefficients.any(axis=0))
         if len(carrying) > most:
-            if self.criterion == "meb":
+            if self.criterion != "gap":
                 raise ValueError(
                     f"{type(self).__name__}: {len(carrying)} rows have weight, and max_stored_rows={most} allows "
-                    "fewer. Rows that stand for others are other patterns, and criterion='meb' needs all equally long. "
-                    "Use criterion='gap', or raise max_stored_rows."
+                    "fewer. Rows that stand for others are other patterns, and all must be equally long with "
+                    f"criterion={self.criterion!r}. Use criterion='gap', or raise max_stored_rows."
                 )
             pool = replace(pool, coefficients=solved.coefficients).thinned(carrying, most)
             solved = self._solve_stored(pool)
