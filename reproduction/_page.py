@@ -49,6 +49,11 @@ NAMES = {
     "MinOver": ("003 §II", '`MinOverClassifier(walk="paper")`'),
     "MaxMinOver": ("003 §III", '`MaxMinOverClassifier(walk="paper")`'),
     "DoubleMinOver": ("Martinetz, MinOver revisited", '`MinOverClassifier(bias="exact", walk="paper")`'),
+    "DoubleMaxMinOver": (
+        "Martinetz, Labusch and Schneegaß 2009",
+        '`MaxMinOverClassifier(bias="exact", walk="paper")`, which forgets as in 003 §III',
+    ),
+    "BVM": ("Tsang, Kocsor and Kwok 2007", '`CoreVectorClassifier(criterion="ball")`'),
     "SoftMaxMinOver": ("003 §IV", '`MaxMinOverClassifier(nu=…, walk="paper")`'),
     "CVM": ("004", "`CoreVectorClassifier`"),
     "MMDA, MMDA(CVM), MMDA(SVM)": ("004", '`MaximumMarginDiscriminant`, its `method` "core" or "exact"'),

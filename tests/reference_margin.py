@@ -65,6 +65,27 @@ def soft_maxminover(Z, K, t_max):
     return history
 
 
+def soft_two_hulls(X, y, K, t_max):
+    """SoftMaxMinOver with two hulls: each step learns, and may forget, the mean of K patterns of each class."""
+    sides = [np.flatnonzero(y < 0), np.flatnonzero(y > 0)]
+    R = sum(np.sort(np.linalg.norm(X[side], axis=1))[-K:].mean() for side in sides)
+    w, n, history = np.zeros(X.shape[1]), np.zeros(len(X), dtype=int), []
+    for _ in range(t_max):
+        margins = y * (X @ w)
+        near = [i for side in sides for i in sorted(side, key=lambda i: margins[i])[:K]]
+        stored = [[i for i in side if n[i] > 0] for side in sides]
+        far = [i for side in stored for i in sorted(side, key=lambda i: -margins[i])[:K]]
+        forget = len(far) == 2 * K and margins[far].sum() / K - margins[near].sum() / K >= 4 * R**2
+        for i in near:
+            w = w + (2 if forget else 1) * y[i] * X[i] / K
+            n[i] += 2 if forget else 1
+        for i in far if forget else []:
+            w = w - y[i] * X[i] / K
+            n[i] -= 1
+        history.append((n.copy(), w.copy()))
+    return history
+
+
 def two_hulls(X, y, t_max, *, forget):
     """MinOver and MaxMinOver on all differences x₊ − x₋, spelled out: one pattern of each class a step."""
     plus, minus = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
@@ -87,6 +108,21 @@ def two_hulls(X, y, t_max, *, forget):
     return history
 
 
+def ball_vector_machine(Z, epsilon, t_max):
+    """Tsang, Kocsor and Kwok 2007 with the furthest pattern: the centre c, and the weight of each pattern in it."""
+    r, c, alpha = np.linalg.norm(Z[0]), Z[0].copy(), np.eye(len(Z))[0]
+    for _ in range(t_max):
+        distances = [np.linalg.norm(z - c) for z in Z]
+        far = int(np.argmax(distances))
+        if distances[far] <= (1 + epsilon) * r:
+            break
+        nearer = r / distances[far]
+        c = Z[far] + nearer * (c - Z[far])
+        alpha = nearer * alpha
+        alpha[far] += 1 - nearer
+    return c, alpha
+
+
 def factor(Q):
     """Vectors whose products are Q: rows of the result."""
     values, vectors = np.linalg.eigh(Q)
@@ -103,7 +139,7 @@ def nearest(Q):
 
 
 def nearest_capped(Q, cap, groups=None, sums=(1.0,)):
-    """Return the same with α ≤ cap and a sum for each group, by scipy's SLSQP."""
+    """Return the same with α ≤ cap, one or one per pattern, and a sum for each group, by scipy's SLSQP."""
     n = len(Q)
     groups = np.zeros(n, dtype=int) if groups is None else groups
     scale = np.abs(Q).max()
@@ -114,7 +150,7 @@ def nearest_capped(Q, cap, groups=None, sums=(1.0,)):
         lambda a: 0.5 * a @ Q @ a / scale,
         start,
         jac=lambda a: Q @ a / scale,
-        bounds=[(0.0, cap)] * n,
+        bounds=[(0.0, float(most)) for most in np.broadcast_to(cap, n)],
         constraints=[
             {
                 "type": "eq",

@@ -20,19 +20,20 @@ from kampong.data.validation import check_whole
 from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.stream_model import KernelModel
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.margin import CoreVectorClassifier
 from kampong.selectors import InformationGain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Model = TypeVar("Model", bound="DiscriminantSubspace | InformationGain")
+    Model = TypeVar("Model", bound="DiscriminantSubspace | InformationGain | CoreVectorClassifier")
     Kernel = TypeVar("Kernel", bound=KernelSubspace)
 
 FAN_IN = 8
 """How many models one step of a tree merges: few enough to hold at once, many enough for few rounds."""
 
 MERGEABLE = "FisherDiscriminant, MarginSubspace and the other linear subspaces, KernelFisherDiscriminant, "
-MERGEABLE += "KernelMarginSubspace and InformationGain"
+MERGEABLE += "KernelMarginSubspace, CoreVectorClassifier and InformationGain"
 
 
 def statistics_of(
@@ -42,7 +43,9 @@ def statistics_of(
     number: int = 0,
     n_jobs: int | None = None,
 ) -> Model:
-    """Return a model that has learnt one part of the rows, batch by batch, for `merge_all`; nothing is solved.
+    """Return a model that has learnt one part of the rows, batch by batch, for `merge_all`.
+
+    Nothing is solved, except by `CoreVectorClassifier`, which keeps rows in place of sums.
 
     Parameters
     ----------
@@ -271,7 +274,7 @@ def check_mergeable(model: Any) -> None:
     name = type(model).__name__
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class, and a model is needed: {model.__name__}().")
-    if not isinstance(model, DiscriminantSubspace | InformationGain):
+    if not isinstance(model, DiscriminantSubspace | InformationGain | CoreVectorClassifier):
         raise TypeError(
             f"{name} cannot be learnt in parts: two of its models cannot be merged to the model of all rows. Use one "
             f"of {MERGEABLE}."
@@ -315,8 +318,8 @@ def solved_as(result: Any, model: Any) -> Any:
 
 
 def _draws(model: Any) -> bool:
-    """Tell whether a model draws samples, and so has a seed."""
-    return "random_state" in model.get_params(deep=False)
+    """Tell whether a model draws samples from the rows by a seed, which must differ between parts."""
+    return "random_state" in model.get_params(deep=False) and not isinstance(model, CoreVectorClassifier)
 
 
 def _with_seed_of(result: Any, model: Any) -> Any:

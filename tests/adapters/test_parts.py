@@ -258,7 +258,7 @@ def test_a_column_that_is_constant_in_the_sample_counts_later():
 # Refusals.
 
 
-@pytest.mark.parametrize("model", [MarginRecursion(), CandidCovarianceFreePCA(), CoreVectorClassifier(), object()])
+@pytest.mark.parametrize("model", [MarginRecursion(), CandidCovarianceFreePCA(), MinOverClassifier(), object()])
 def test_what_cannot_merge_is_named_with_what_can(model):
     needed = rf"{type(model).__name__} cannot be learnt in parts.*Use one of FisherDiscriminant"
     with pytest.raises(TypeError, match=needed):

@@ -14,12 +14,21 @@ from sklearn.base import clone
 import kampong
 from fuzz import subjects
 from fuzz.subjects import D, N
-from kampong import FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant, MarginSubspace
+from kampong import (
+    CoreVectorClassifier,
+    FisherDiscriminant,
+    InterClassScatter,
+    KernelFisherDiscriminant,
+    MarginSubspace,
+)
 from kampong.statistics import ClassMeans, kernel_scatter
 from traces import differences, trace_of
 
 ESTIMATORS = {
     **subjects.ESTIMATORS,
+    "CoreVectorClassifier hinge": CoreVectorClassifier(
+        loss="hinge", probability=True, max_stored_rows=30, max_iter=200
+    ),
     "FisherDiscriminant decay": FisherDiscriminant(ridge=0.1, decay=0.97),
     "FisherDiscriminant drift": FisherDiscriminant(ridge="rule", half_life="auto"),
     "FisherDiscriminant hinge": FisherDiscriminant(ridge=0.1, head="hinge"),

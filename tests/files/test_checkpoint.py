@@ -65,6 +65,8 @@ STREAMS = {
     "recursion, distance": MarginRecursion.kampong(2, amnesia=1.0),
     "principal": CandidCovarianceFreePCA(2),
     "information": InformationGain(2),
+    "core vectors, stream": CoreVectorClassifier(max_stored_rows=25),
+    "core vectors, probabilities": CoreVectorClassifier(loss="hinge", max_stored_rows=40, probability=True),
     "minover": MinOverClassifier(max_iter=200),
     "maxminover": MaxMinOverClassifier(walk="paper", bias="exact", max_iter=100, kernel="linear"),
 }
@@ -208,7 +210,7 @@ def test_a_stream_goes_on_as_if_nothing_had_happened(path, name, seed, rows, lab
         X, codes = X[order], codes[order]
     y = LABELS[labels](codes)
     weights = rng.integers(0, 3, len(y)) * rng.random(len(y)) if weighted else np.ones(len(y))
-    classes = np.unique(y) if not late or "minover" in name else None
+    classes = np.unique(y) if not late or "minover" in name or "core" in name else None
     whole, saved = copy.deepcopy(STREAMS[name]), copy.deepcopy(STREAMS[name])
     batches = cut(rng, len(y))
     stop = rng.integers(0, len(batches) + 1)

@@ -47,6 +47,9 @@ def packed(kind):
         "information": lambda: InformationGain(2).fit(X, Y),
         "support": lambda: MaxMinOverClassifier(walk="paper", max_iter=50).fit(sparse.csr_array(X), WORDS[Y]),
         "core": lambda: CoreVectorClassifier().fit(X, Y),
+        "core stream": lambda: CoreVectorClassifier(loss="hinge", probability=True, max_stored_rows=90).partial_fit(
+            X, Y
+        ),
     }
     return pack(made[kind]())
 
@@ -183,6 +186,15 @@ LIES = {
     ),
     "support weights": ("support", change("model.learnt.dual_coef_", at(0, np.inf))),
     "classes out of order": ("support", change("model.learnt.classes.values", lambda array: array[::-1].copy())),
+    "stored numbers out of order": (
+        "core stream",
+        change("model.learnt.stored.numbers", lambda array: array[::-1].copy()),
+    ),
+    "stored rows without the support": ("core stream", change("model.learnt.support_", at(-1, 10**6))),
+    "stored rows that count nothing": ("core stream", change("model.learnt.stored.counts", at(0, 0.0))),
+    "stored rows that left before they came": ("core stream", tell(-1, "model", "state", "learnt.stored.n_left")),
+    "held-out codes": ("core stream", change("model.learnt.held_out.codes", at(0, 3))),
+    "a calibration that is NaN": ("core stream", change("model.learnt.calibration", at(1, np.nan))),
     "stored codes": ("support", change("model.learnt.stored.codes", at(0, 3))),
 }
 
@@ -229,7 +241,7 @@ PLAIN = st.sampled_from([None, True, False, -1, 0, 1, 7, 2**40, 2**70, 0.5, -1e3
 
 
 @pytest.mark.parametrize(
-    "kind", ["scatter", "sample", "both", "resolvent", "recursion", "information", "support", "core"]
+    "kind", ["scatter", "sample", "both", "resolvent", "recursion", "information", "support", "core", "core stream"]
 )
 @settings(max_examples=at_most(40))
 @given(data=st.data())

@@ -51,6 +51,7 @@ def test_walks_are_those_of_the_paper(seed, t, budget):
         (reference.soft_maxminover(Z, 4, t), augmented, 4, True),
         (reference.two_hulls(X, y, t, forget=False), split, 1, False),
         (reference.two_hulls(X, y, t, forget=True), split, 1, True),
+        (reference.soft_two_hulls(X, y, 4, t), split, 4, True),
     ]
     for history, hull, patterns, forget in cases:
         counts, v = history[-1]

@@ -23,6 +23,7 @@ from kampong.files.signing import key_bytes
 from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
+from kampong.margin import CoreVectorClassifier
 from kampong.merging import FAN_IN, check_mergeable, merge_all, part_seed, statistics_of
 from kampong.registry import unpack
 
@@ -95,6 +96,7 @@ def contribution(
     least = check_number("contribution", "min_class_rows", min_class_rows, low=0.0, high=np.inf, next_step=step)
     step = "Rounds are counted from 0."
     turn = check_whole("contribution", "round_number", round_number, low=0, high=MOST_NUMBER, next_step=step)
+    _refuse_stored(model)
     learnt = statistics_of(model, [(X, y, sample_weight)], number=number)
     statistics = stream_model(learnt).statistics
     named = model.head in HEADS and not HEADS[model.head].needs_sample
@@ -167,6 +169,7 @@ def combine(
     most = check_number("combine", "max_mean_weight", max_mean_weight, low=0.0, high=np.inf, next_step=step)
     if agreed is not None:
         check_mergeable(agreed)
+        _refuse_stored(agreed)
     return merge_all(_read(contributions, agreed, round_number, most, key_bytes(key)), fan_in=fan_in)
 
 
@@ -300,6 +303,15 @@ def _rows_of_classes(y: Any, sample_weight: Any) -> tuple[list[Any], np.ndarray]
         weights = weights / weights.max()  # squares of large weights overflow
         rows[code] = weights.sum() ** 2 / (weights**2).sum()
     return labels, rows
+
+
+def _refuse_stored(model: Any) -> None:
+    """Refuse a model that is made of rows: its bytes would show them."""
+    if isinstance(model, CoreVectorClassifier):
+        raise ValueError(
+            f"{type(model).__name__}: its support vectors are rows, and a contribution would send them. Use "
+            "FisherDiscriminant or KernelFisherDiscriminant, which send sums."
+        )
 
 
 def _refuse_rows(model: Any, statistics: Any) -> None:

@@ -143,7 +143,7 @@ def _stopped_here(problem: Problem, rows: KernelRows, indices: Integer, n: int) 
 def _levels(n: int, hulls: list[Hull], options: Options, rng: np.random.RandomState, warm: bool) -> list[Integer]:
     """Return nested subsets, the last one of all patterns, each with the same share of every combination of labels."""
     everything: Integer = np.arange(n)
-    capped = any(math.isfinite(hull.cap) for hull in hulls)
+    capped = any(hull.capped for hull in hulls)
     if starts_whole(n, options) or warm or capped or options.criterion == "meb" or options.selection == "sample":
         return [everything]
     kinds: Integer = np.zeros(n, dtype=np.int64)

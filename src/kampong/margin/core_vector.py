@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,22 +16,26 @@ from kampong._core.locks import whole
 from kampong.data.validation import check_choice, check_number, check_weights
 from kampong.files import savable
 from kampong.margin.core_set import solve
+from kampong.margin.enclosing_ball import enclose_all
 from kampong.margin.hinge_loss import HingeSolution, solve_hinge
 from kampong.margin.hull import Hull
-from kampong.margin.margin_classifier import MarginClassifier, Plane
+from kampong.margin.kernel_rows import KernelRows
+from kampong.margin.margin_classifier import Plane
+from kampong.margin.one_pass import OnePassClassifier
+from kampong.margin.probabilities import by_folds
 from kampong.margin.problem import Options
 from kampong.margin.remote import remote_hulls
+from kampong.margin.spread import Spread, depends_on_rows
+from kampong.margin.stored_rows import Solved, StoredRows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.kernels.functions import Columns
-    from kampong.margin.core_set import Solution
-    from kampong.margin.kernel_rows import KernelRows
     from kampong.margin.remote import Holder
 
 
 @savable
-class CoreVectorClassifier(MarginClassifier):
+class CoreVectorClassifier(OnePassClassifier):
     """Support vector machine with squared slack, trained on core sets: for many rows.
 
     Minimises ‖w‖² + b² − 2ρ + C Σ ξ_i² subject to y_i (w · φ(x_i) + b) ≥ ρ − ξ_i (Tsang et al. 2006, equation 6 without
@@ -62,13 +67,20 @@ class CoreVectorClassifier(MarginClassifier):
     coef0 : float
         The constant of the polynomial and of the sigmoid.
     tol : float
-        The relative duality gap at which to stop; the papers' ε with criterion="meb".
-    criterion : {"gap", "meb"}
-        The duality gap, or the papers' ball, for kernels with a constant k(x, x).
+        The relative duality gap at which to stop; the papers' ε with criterion="meb" or "ball".
+    criterion : {"gap", "meb", "ball"}
+        The duality gap, or for kernels with a constant k(x, x): the papers' minimum enclosing ball, or a ball of fixed
+        radius, which needs no solver (the ball vector machine).
     selection : {"furthest", "sample"}
         Look for violators among all rows, or among 59 random ones for each pattern to add.
     class_weight : dict, "balanced" or None
         What C is multiplied by for the rows of each class. "balanced" is n / (n_classes · rows of the class).
+    max_stored_rows : int
+        The most rows that `partial_fit` and `merge` keep. A batch is solved together with them, so more rows cost time
+        and memory, and fewer cost accuracy if more rows than this are support vectors.
+    probability : bool
+        Whether to calibrate probabilities for `predict_proba`. `fit` then also fits five folds; `partial_fit` scores
+        each batch before it learns it, which costs little.
     max_iter : int
         The most pairwise steps for each problem.
     warm_start : bool
@@ -86,7 +98,7 @@ class CoreVectorClassifier(MarginClassifier):
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     support_ : array of shape (n_support,)
-        The rows that carry weight in any problem.
+        The rows that carry weight in any problem; after `partial_fit`, their numbers in the stream.
     support_vectors_ : array or sparse matrix of shape (n_support, n_features)
         Those rows.
     dual_coef_ : array of shape (n_problems, n_support)
@@ -98,7 +110,12 @@ class CoreVectorClassifier(MarginClassifier):
     margin_ : array of shape (n_problems,)
         ρ/‖w‖, the half-width of the corridor in feature space.
     dual_gap_ : array of shape (n_problems,)
-        The relative duality gap reached.
+        The relative duality gap reached, at the rows of the last solve.
+    certified_gap_ : array of shape (n_problems,)
+        The relative duality gap that is certified for all rows learnt: `dual_gap_` after `fit`, and in a stream as
+        long as all rows could be stored. Infinite once rows have left, since these are no longer checked.
+    n_samples_seen_ : int
+        Rows learnt.
     status_ : array of shape (n_problems,)
         "converged", or why not.
     n_core_ : array of shape (n_problems,)
@@ -121,7 +138,8 @@ class CoreVectorClassifier(MarginClassifier):
     References
     ----------
     Tsang, Kocsor and Kwok, Efficient kernel feature extraction for massive data sets, 2006. Tsang, Kwok and Cheung,
-    Core vector machines: fast SVM training on very large data sets, 2005.
+    Core vector machines: fast SVM training on very large data sets, 2005. Tsang, Kocsor and Kwok, Simpler core vector
+    machines with enclosing balls, 2007.
 
     Examples
     --------
@@ -146,6 +164,8 @@ class CoreVectorClassifier(MarginClassifier):
         criterion: str = "gap",
         selection: str = "furthest",
         class_weight: Any = None,
+        max_stored_rows: int = 10_000,
+        probability: bool = False,
         max_iter: int = 1_000_000,
         warm_start: bool = False,
         cache_size: float = 1500,
@@ -162,6 +182,8 @@ class CoreVectorClassifier(MarginClassifier):
         self.criterion = criterion
         self.selection = selection
         self.class_weight = class_weight
+        self.max_stored_rows = max_stored_rows
+        self.probability = probability
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.cache_size = cache_size
@@ -202,34 +224,38 @@ class CoreVectorClassifier(MarginClassifier):
         warm = self.warm_start and hasattr(self, "_weights") and np.array_equal(self._codes, all_codes)
         start = [weights[given] for weights in self._weights] if warm else None
         rows = self._open(X, weights=counts)
-        penalties = C * counts * self._class_factors(y, codes, counts)
-        if self.loss == "hinge":
-            solved = self._solve_hinge(X, y, codes, rows, penalties, start)
-            self._warn(solved)
-            weights = [solution.beta for solution in solved]
-        else:
-            found = self._solve_squared(X, y, codes, rows, penalties, start)
-            self._warn(found)
-            weights = [solution.alpha for solution in found]
+        totals: Float = np.bincount(codes, weights=counts).astype(np.float64)
+        penalties = C * counts * self._class_factors(totals)[codes]
+        solved = self._solve(X, codes, rows, penalties, start, y)
+        self._warn(solved.outcomes)
         worst = float(np.max(self.dual_gap_))
-        if self.criterion == "meb" and worst > 0.5:
+        if self.criterion != "gap" and worst > 0.5:
             warnings.warn(
                 f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
                 f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self._codes, self._weights = all_codes, [np.zeros(n) for _ in weights]
-        for everywhere, here in zip(self._weights, weights, strict=True):
+        self._codes, self._weights = all_codes, [np.zeros(n) for _ in solved.outcomes]
+        fitted = replace(StoredRows.new(X, codes, given, counts, len(totals)), coefficients=solved.coefficients)
+        for everywhere, here in zip(self._weights, self._as_weights(fitted), strict=True):
             everywhere[given] = here
-        self.support_ = given[self.support_]
+        self.support_, self.n_samples_seen_, self.certified_gap_ = given[self.support_], n, self.dual_gap_
+        for earlier in ("_stored", "_spread", "_held_out", "_calibration"):
+            self.__dict__.pop(earlier, None)
+        if depends_on_rows(self):
+            self._spread = Spread.of_rows(X, counts)
+        if self._kernel.name != "precomputed":
+            self._stored = replace(fitted.kept(solved, 0), X=self.support_vectors_)
+        if self.probability:
+            self._hold_out(by_folds(self, X, codes, counts, len(totals)))
         return self
 
     def _check_own(self) -> float:
         """Check the parameters that only this classifier has; return C."""
         name = type(self).__name__
         check_choice(name, "loss", self.loss, ("squared", "hinge"))
-        check_choice(name, "criterion", self.criterion, ("gap", "meb"))
+        check_choice(name, "criterion", self.criterion, ("gap", "meb", "ball"))
         check_choice(name, "selection", self.selection, ("furthest", "sample"))
         for option, needed in {"criterion": "gap", "selection": "furthest"}.items():
             if self.loss == "hinge" and getattr(self, option) != needed:
@@ -246,31 +272,35 @@ class CoreVectorClassifier(MarginClassifier):
             raise ValueError(
                 f"{name}: sample_weight is zero for all rows, so none is left. Give some a weight above 0."
             )
-        if self.criterion == "meb" and (self.class_weight is not None or np.ptp(counts[counts > 0]) > 0):
+        if self.criterion != "gap" and (self.class_weight is not None or np.ptp(counts[counts > 0]) > 0):
             raise ValueError(
-                f"{name}: criterion='meb' needs the same weight for all rows, since the patterns must be equally long. "
-                "Use criterion='gap' with sample_weight or class_weight."
+                f"{name}: criterion={self.criterion!r} needs the same weight for all rows, since the patterns must be "
+                "equally long. Use criterion='gap' with sample_weight or class_weight."
             )
 
-    def _class_factors(self, y: np.ndarray, codes: Integer, counts: Float) -> Float:
-        """Return what class_weight multiplies C by, for each row."""
+    def _class_factors(self, totals: Float, *, stream: bool = False) -> Float:
+        """Return what class_weight multiplies C by, for each class; `totals` are the weights of their rows."""
         if self.class_weight is None:
-            return np.ones(len(codes))
+            return np.ones(len(totals))
         name = type(self).__name__
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            totals = np.bincount(codes, weights=counts)
-            return np.asarray((counts.sum() / (len(totals) * totals))[codes])
+            # a class that may come but has no row yet needs no factor
+            return np.asarray(totals.sum() / (len(totals) * np.where(totals > 0, totals, 1.0)))
         if not isinstance(self.class_weight, dict):
             raise ValueError(
                 f"{name}: class_weight must be None, 'balanced' or a dict of label: factor, got {self.class_weight!r}."
             )
-        factors = np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y), dtype=np.float64)
+        given = self.class_weight
+        if stream:
+            # later batches may bring the others
+            given = {label: factor for label, factor in given.items() if label in self.classes_.tolist()}
+        factors = np.asarray(compute_class_weight(given, classes=self.classes_, y=self.classes_), dtype=np.float64)
         if not (np.isfinite(factors) & (factors > 0)).all():
             raise ValueError(
                 f"{name}: class_weight holds the factor {factors[~(factors > 0)].tolist()[:1]}; factors must be "
                 "numbers > 0. Leave rows out with sample_weight=0."
             )
-        return np.asarray(factors[codes])
+        return factors
 
     def _options(self, watcher: FitWatcher | None) -> Options:
         return Options(
@@ -283,34 +313,83 @@ class CoreVectorClassifier(MarginClassifier):
             watcher=watcher,
         )
 
+    def _solve(
+        self,
+        X: Rows,
+        codes: Integer,
+        rows: KernelRows,
+        penalties: Float,
+        start: list[Float] | None,
+        y: np.ndarray | None = None,
+    ) -> Solved:
+        """Solve all problems and keep the hyperplanes; callbacks are called only if `y` is given."""
+        solve_all = self._solve_hinge if self.loss == "hinge" else self._solve_squared
+        return solve_all(X, codes, rows, penalties, start, y)
+
     def _solve_squared(
-        self, X: Rows, y: np.ndarray, codes: Integer, rows: KernelRows, penalties: Float, start: list[Float] | None
-    ) -> list[Solution]:
-        """Solve with squared slack and keep the answer."""
+        self,
+        X: Rows,
+        codes: Integer,
+        rows: KernelRows,
+        penalties: Float,
+        start: list[Float] | None,
+        y: np.ndarray | None,
+    ) -> Solved:
         name, spread = type(self).__name__, float(np.ptp(rows.diagonal))
-        if self.criterion == "meb" and spread > 1e-6 * float(np.abs(rows.diagonal).max()):
+        if self.criterion != "gap" and spread > 1e-6 * float(np.abs(rows.diagonal).max()):
             raise ValueError(
-                f"{name}: criterion='meb' needs a kernel with k(x, x) the same for all x, and the "
+                f"{name}: criterion={self.criterion!r} needs a kernel with k(x, x) the same for all x, and the "
                 f"{self._kernel.name} kernel has values that differ by {spread:.3g}. Use criterion='gap'."
             )
         same = np.ptp(penalties) == 0.0
         ridge: Any = 1.0 / float(penalties[0]) if same else 1.0 / penalties
         hulls = [Hull(signs, offset=1.0, ridge=ridge) for signs in self._signs(codes)]
-        watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
-        found = solve(rows, hulls, self._options(watcher), check_random_state(self.random_state), start)
+        watcher = None
+        if y is not None:
+            watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
+        if self.criterion == "ball":
+            found = enclose_all(rows, hulls, self._options(watcher))
+        else:
+            found = solve(rows, hulls, self._options(watcher), check_random_state(self.random_state), start)
         self._store(X, hulls, found, rows)
-        watcher.finish()
-        return found
+        if watcher is not None:
+            watcher.finish()
+        signs = np.array([hull.signs for hull in hulls])
+        alpha, gradient = (np.array([getattr(one, name) for one in found]) for name in ("alpha", "gradient"))
+        edges = np.array([one.gap.objective for one in found])
+        return Solved(signs * alpha, (gradient - ridge * alpha) / edges[:, None], found)
 
     def _solve_hinge(
-        self, X: Rows, y: np.ndarray, codes: Integer, rows: KernelRows, penalties: Float, start: list[Float] | None
-    ) -> list[HingeSolution]:
-        """Solve with the hinge loss and keep the answer."""
-        watcher = FitWatcher(self, X, y, lambda model, found: model._keep_hinge(X, found, rows))
+        self,
+        X: Rows,
+        codes: Integer,
+        rows: KernelRows,
+        penalties: Float,
+        start: list[Float] | None,
+        y: np.ndarray | None,
+    ) -> Solved:
+        watcher = None
+        if y is not None:
+            watcher = FitWatcher(self, X, y, lambda model, found: model._keep_hinge(X, found, rows))
         found = solve_hinge(rows, self._signs(codes), penalties, self._options(watcher), start)
         self._keep_hinge(X, found, rows)
-        watcher.finish()
-        return found
+        if watcher is not None:
+            watcher.finish()
+        scores = np.array([one.values + one.constant for one in found])
+        return Solved(np.array([one.beta for one in found]), np.array(self._signs(codes)) * scores, found)
+
+    def _solve_stored(self, pool: StoredRows) -> Solved:
+        self._check_weighted(pool.counts)
+        penalties = self._check_own() * pool.counts * self._class_factors(pool.totals, stream=True)[pool.codes]
+        rows = KernelRows(self._kernel, pool.X, budget=self._budget)
+        start = self._as_weights(pool) if pool.coefficients.any() else None
+        if start is not None and self.loss == "squared":
+            start = [weights / (weights.sum() or 1.0) for weights in start]
+        return self._solve(pool.X, pool.codes, rows, penalties, start)
+
+    def _as_weights(self, pool: StoredRows) -> list[Float]:
+        beta = pool.coefficients
+        return list(beta if self.loss == "hinge" else np.array(self._signs(pool.codes)) * beta)
 
     def _keep_hinge(self, X: Rows, found: list[HingeSolution], rows: KernelRows) -> None:
         """Keep the support vectors; scores are 1 at the margin as they are."""
@@ -320,7 +399,7 @@ class CoreVectorClassifier(MarginClassifier):
     def _fit_elsewhere(self, holder: Holder, columns: Columns, classes: np.ndarray, codes: Integer) -> None:
         """Fit on rows that lie elsewhere, in parts."""
         C = self._check_own()
-        for option, needed in {"loss": "squared", "class_weight": None}.items():
+        for option, needed in {"loss": "squared", "class_weight": None, "probability": False}.items():
             if getattr(self, option) != needed:
                 raise ValueError(
                     f"{type(self).__name__}: {option}={getattr(self, option)!r} needs all rows here. In parts, use "

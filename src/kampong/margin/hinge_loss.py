@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from kampong.margin.kernel_rows import KernelRows
 
 
+class LossGap(Gap):
+    """The primal and the dual objective of a loss, which may both be zero: where all rows are of one class."""
+
+    @property
+    def relative(self) -> float:
+        """Return (P − D)/P, 0 if P is 0."""
+        return 0.0 if self.objective == self.bound == 0.0 else super().relative
+
+
 @dataclass(frozen=True)
 class Box(Hull):
     """The weights β of a problem, counted from their lower ends; `signs` are 1 for all, `cap` is C_i.
@@ -51,7 +60,7 @@ class Box(Hull):
         beta, scores = alpha + self.low, gradient + self.labels
         half = 0.5 * float(beta @ scores)
         slack = np.maximum(0.0, 1.0 - self.labels * (scores + self.constant(gradient)))
-        return Gap(half + float(self.caps @ slack), float(self.labels @ beta) - half)
+        return LossGap(half + float(self.caps @ slack), float(self.labels @ beta) - half)
 
     def constant(self, gradient: Float) -> float:
         """Return the b of least loss; the slope of the loss rises by C_i at y_i − f_i."""
@@ -72,6 +81,8 @@ class HingeSolution(NamedTuple):
     ----------
     beta : array of shape (n_samples,)
         y_i α_i: the coefficients of the kernel values.
+    values : array of shape (n_samples,)
+        w · φ(x_i) at every row.
     constant : float
         b.
     length : float
@@ -85,6 +96,7 @@ class HingeSolution(NamedTuple):
     """
 
     beta: Float
+    values: Float
     constant: float
     length: float
     gap: Gap
@@ -163,7 +175,8 @@ def _solution(problem: Problem) -> HingeSolution:
     assert problem.gradient is not None
     alpha[problem.core] = problem.alpha
     beta: Float = alpha + box.low
-    squared = float(beta @ (problem.gradient + box.labels))
+    values: Float = problem.gradient + box.labels
+    squared = float(beta @ values)
     length = math.sqrt(squared) if squared > 0 else 0.0
     status = problem.status or "interrupted"
-    return HingeSolution(beta, box.constant(problem.gradient), length, problem.gap, problem.steps, status)
+    return HingeSolution(beta, values, box.constant(problem.gradient), length, problem.gap, problem.steps, status)

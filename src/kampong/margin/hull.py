@@ -58,7 +58,7 @@ class Hull:
     ridge : float or array of shape (n_samples,)
         Added to the diagonal: 1/C for squared slack, or 1/C_i if rows have weights.
     cap : float or array of shape (n_samples,)
-        The largest α_i: 1/K for the reduced hull of a soft margin.
+        The largest α_i: 1/K for the reduced hull of a soft margin, or w_i/K if rows have weights.
     split : bool
         Whether the α of each class sum to ½. Then v is half the difference of two points, one of each class hull, and
         ‖v‖ at the optimum is the true margin.
@@ -98,6 +98,11 @@ class Hull:
     def caps(self) -> Float:
         """Return the cap of each pattern."""
         return np.full(len(self.signs), self.cap, dtype=np.float64)
+
+    @property
+    def capped(self) -> bool:
+        """Tell whether the hull is a reduced one."""
+        return bool(np.isfinite(self.cap).all())
 
     @property
     def deflated(self) -> bool:
@@ -153,8 +158,14 @@ class Hull:
         bound, groups = 0.0, self.groups
         for group in range(2 if self.split else 1):
             values = gradient[groups == group] if self.split else gradient
-            if math.isinf(self.cap):
+            if not self.capped:
                 bound += self.group_sum * float(values.min())
+                continue
+            if np.ndim(self.cap):
+                # as much weight as its cap allows to each pattern, from the least margin on, until it is used up
+                order, caps = np.argsort(values, kind="stable"), self.caps[groups == group]
+                before = np.cumsum(caps[order]) - caps[order]
+                bound += float(np.clip(self.group_sum - before, 0.0, caps[order]) @ values[order])
                 continue
             count = min(len(values), math.ceil(self.group_sum / self.cap - 1e-9))
             least = np.sort(np.partition(values, count - 1)[:count])
@@ -182,10 +193,11 @@ class Hull:
         result, groups = [], self.groups
         for group in range(2 if self.split else 1):
             a, g = alpha[groups == group], gradient[groups == group]
-            if math.isinf(self.cap):
+            if not self.capped:
                 result.append(float(g.min()))
                 continue
-            inside, outside = a >= self.cap * (1 - 1e-9), a <= self.cap * 1e-9
+            caps = self.caps[groups == group]
+            inside, outside = a >= caps * (1 - 1e-9), a <= caps * 1e-9
             free = ~inside & ~outside
             if free.any():
                 result.append(float(g[free].mean()))

@@ -235,7 +235,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
         self, X: Rows, raw: Float, planes: list[Plane], outcomes: Sequence[Outcome], rows: KernelRows
     ) -> None:
         """Keep the support vectors and hyperplanes, from the coefficients of all rows in each problem."""
-        self.support_ = np.flatnonzero(raw.any(axis=0))
+        self.support_: Integer = np.flatnonzero(raw.any(axis=0))
         scale = np.array([plane.scale for plane in planes])
         self.dual_coef_ = raw[:, self.support_] / scale[:, None]
         self.intercept_ = np.array([plane.intercept for plane in planes]) / scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,13 +12,13 @@ from sklearn.utils import check_random_state
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import whole
-from kampong.data.validation import check_choice
-from kampong.kernels.functions import gamma_from, moments
+from kampong.data.validation import check_choice, check_weights
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
 from kampong.margin.margin_classifier import MarginClassifier
 from kampong.margin.nu import check_nu, count_patterns, most_patterns, smallest_patterns
 from kampong.margin.problem import UNKNOWN, Options
+from kampong.margin.spread import Spread, depends_on_rows, follow
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -38,12 +38,11 @@ class OverClassifier(MarginClassifier):
     _stored_numbers: Integer
     _stored_weights: list[Float]
     _spread: Spread
-    _fixed_at: int
     trace_: list[np.ndarray]
 
     @with_callbacks
     @whole
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the hyperplanes of maximum margin.
 
         Parameters
@@ -52,6 +51,9 @@ class OverClassifier(MarginClassifier):
             The rows; a square matrix of kernel values for kernel="precomputed".
         y : array-like of shape (n_samples,)
             Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts: a weight of 2 is the row twice, 0 leaves it out. A hard margin is the same
+            however often a row counts.
 
         Returns
         -------
@@ -59,11 +61,25 @@ class OverClassifier(MarginClassifier):
             This estimator.
         """
         X, y = self._validate(X, y)
+        n, weights = X.shape[0], check_weights(sample_weight, X.shape[0])
+        given = np.flatnonzero(weights)
+        if not len(given):
+            raise ValueError(
+                f"{type(self).__name__}: sample_weight is zero for all rows, so none is left. Give some a weight "
+                "above 0."
+            )
+        if len(given) < n:
+            X, y, weights = X[given], y[given], weights[given]
+            X = X[:, given] if self.kernel == "precomputed" else X
         codes = self._encode(y)
         start = self._previous(X, codes)
-        self._follow_spread(X, first=True)
-        self._learn(X, codes, self._open(X), start, y)
-        self.n_samples_seen_ = X.shape[0]
+        counts = None if (weights == 1.0).all() else weights
+        rows = self._open(X, weights=counts)
+        if depends_on_rows(self):
+            self._spread = Spread.of_rows(X, counts)
+        self._learn(X, codes, rows, start, y, counts)
+        self.n_samples_seen_, self.support_ = n, given[self.support_]
+        self._stored_numbers = self.support_
         return self
 
     @whole
@@ -105,7 +121,12 @@ class OverClassifier(MarginClassifier):
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
             start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
-        self._follow_spread(X[-len(y) :], first=first)
+        if depends_on_rows(self):
+            batch = Spread.of_rows(X[-len(y) :])
+            if first:
+                self._spread = batch
+            else:
+                follow(self, self._spread.join(batch))
         rows = self._open(X, fresh=first, stream=True)
         self._learn(X, codes, rows, start)
         self.n_samples_seen_ += len(y)
@@ -128,8 +149,7 @@ class OverClassifier(MarginClassifier):
             traces = [np.stack([trace[name].astype(float) for name in fields], axis=1) for trace in self.trace_]
             more["traces"] = {f"problem{k}": trace for k, trace in enumerate(traces)}
         if hasattr(self, "_spread"):
-            spread = self._spread._asdict()
-            more["spread"] = {**spread, "fixed_at": self._fixed_at}
+            more["spread"] = self._spread._asdict()
         return {**state, "stored": stored, "n_samples_seen_": self.n_samples_seen_, **more}
 
     def _from_state(self, contents: Contents) -> None:
@@ -152,12 +172,7 @@ class OverClassifier(MarginClassifier):
             traces.finish()
             self.trace_ = [np.array([tuple(line) for line in table], dtype=TRACE) for table in tables]
         if "spread" in contents:
-            spread, shape = contents.part("spread"), (self.n_features_in_,)
-            mean = spread.array("mean", np.float64, shape)
-            variances = spread.array("variances", np.float64, shape, low=0.0)
-            self._spread = Spread(spread.whole("total", low=1), mean, variances)
-            self._fixed_at = spread.whole("fixed_at", low=1)
-            spread.finish()
+            self._spread = Spread.from_state(contents.part("spread"), self.n_features_in_)
 
     def _previous(self, X: Rows, codes: Integer) -> list[Float] | None:
         """Return the weights of the last fit, if this one may start from them."""
@@ -167,7 +182,13 @@ class OverClassifier(MarginClassifier):
         return self._weights if fits else None
 
     def _learn(
-        self, X: Rows, codes: Integer, rows: KernelRows, start: list[Float] | None, y: np.ndarray | None = None
+        self,
+        X: Rows,
+        codes: Integer,
+        rows: KernelRows,
+        start: list[Float] | None,
+        y: np.ndarray | None = None,
+        weights: Float | None = None,
     ) -> None:
         """Solve all problems and keep the answer; callbacks are called only if `y` is given."""
         name = type(self).__name__
@@ -175,6 +196,16 @@ class OverClassifier(MarginClassifier):
         check_choice(name, "walk", self.walk, ("paper", "fast"))
         nu, nu_of = self._soft()
         check_choice(name, "nu_of", nu_of, ("patterns", "largest"))
+        if nu is None:
+            # a hard margin is the same however often a row counts
+            weights = None
+        elif weights is not None and self.walk == "paper":
+            if np.ptp(weights) > 0:
+                raise ValueError(
+                    f"{name}: walk='paper' counts patterns in whole steps and cannot weigh them. Use walk='fast' with "
+                    "sample_weight."
+                )
+            weights = None
         problems = self._signs(codes)
         # a stream may begin with only one side of a problem; then there is no second hull
         splits = [self.bias == "exact" and len(np.unique(signs)) == 2 for signs in problems]
@@ -182,11 +213,14 @@ class OverClassifier(MarginClassifier):
             Hull(signs, offset=0.0 if split else 1.0, split=split)
             for signs, split in zip(problems, splits, strict=True)
         ]
-        patterns = self._patterns(rows, hulls)
+        patterns = self._patterns(rows, hulls, weights)
         if nu is not None:
-            hulls = [replace(hull, cap=hull.group_sum / count) for hull, count in zip(hulls, patterns, strict=True)]
+            each = 1.0 if weights is None else weights
+            hulls = [
+                replace(hull, cap=each * (hull.group_sum / count)) for hull, count in zip(hulls, patterns, strict=True)
+            ]
             shares = [(2 if hull.split else 1) * count for hull, count in zip(hulls, patterns, strict=True)]
-            self.nu_ = np.array(shares) / len(codes)
+            self.nu_ = np.array(shares) / (len(codes) if weights is None else weights.sum())
         watcher = None
         if y is not None:
             watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
@@ -269,7 +303,7 @@ class OverClassifier(MarginClassifier):
         """Return `nu` and `nu_of`; None for a hard margin."""
         return None, "patterns"
 
-    def _patterns(self, rows: KernelRows, hulls: list[Hull]) -> list[int]:
+    def _patterns(self, rows: KernelRows, hulls: list[Hull], weights: Float | None) -> list[int]:
         """Return K of each problem: the patterns of a step (of each class, where each has a hull of its own)."""
         given, nu_of = self._soft()
         if given is None:
@@ -278,11 +312,14 @@ class OverClassifier(MarginClassifier):
         if isinstance(given, str) and given == "auto":
             options = Options(0.5, max_steps=int(self.max_iter), block_bytes=self._budget)
             rng = check_random_state(self.random_state)
-            limits = [most_patterns(hull.signs, hull.split, whole) for hull in hulls]
-            return [smallest_patterns(rows, hull, most, options, rng) for hull, most in zip(hulls, limits, strict=True)]
+            limits = [most_patterns(hull.signs, hull.split, whole, weights) for hull in hulls]
+            return [
+                smallest_patterns(rows, hull, most, options, rng, weights)
+                for hull, most in zip(hulls, limits, strict=True)
+            ]
         values, of_largest = check_nu(name, given, len(hulls)), nu_of == "largest"
         return [
-            count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest)
+            count_patterns(name, nu, hull.signs, split=hull.split, whole=whole, of_largest=of_largest, weights=weights)
             for nu, hull in zip(values, hulls, strict=True)
         ]
 
@@ -296,33 +333,6 @@ class OverClassifier(MarginClassifier):
             "(relative duality gap {gap:.3g}). "
             'Raise nu (nu="auto" finds the smallest that works), or use another kernel.'
         )
-
-    def _follow_spread(self, X: Rows, *, first: bool) -> None:
-        """Let a γ that depends on the data follow a stream: it is computed again when the rows have doubled."""
-        if not isinstance(self.gamma, str) or callable(self.kernel) or self.kernel in ("linear", "precomputed"):
-            return
-        mean, variances = moments(X)
-        batch = Spread(X.shape[0], mean, variances)
-        self._spread = batch if first else self._spread.join(batch)
-        self._fixed_at = self._fixed_at if not first else X.shape[0]
-        if not first and self._spread.total >= 2 * self._fixed_at:
-            value = gamma_from(type(self).__name__, self.gamma, self._spread.mean, self._spread.variances)
-            self._kernel, self._fixed_at = replace(self._kernel, gamma=value), self._spread.total
-
-
-class Spread(NamedTuple):
-    """Number, mean and variances of the rows of a stream."""
-
-    total: int
-    mean: Float
-    variances: Float
-
-    def join(self, other: Spread) -> Spread:
-        """Return the spread of both (Chan, Golub and LeVeque)."""
-        total = self.total + other.total
-        share, away = other.total / total, other.mean - self.mean
-        inside = (1 - share) * self.variances + share * other.variances
-        return Spread(total, self.mean + share * away, inside + share * (1 - share) * away**2)
 
 
 TRACE = np.dtype(

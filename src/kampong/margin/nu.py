@@ -32,34 +32,58 @@ def check_nu(owner: str, nu: Any, n_problems: int) -> list[float]:
     return [check_number(owner, "nu", nu, low=0.0, high=1.0, next_step=step)] * n_problems
 
 
-def most_patterns(signs: Float, split: bool, whole: bool) -> int:
+def most_patterns(signs: Float, split: bool, whole: bool, weights: Float | None = None) -> int:
     """Return the most patterns of a step: a class for a split hull, all of them with `whole`, else 2·min(M₊, M₋).
 
-    Past the last, ν no longer makes sense: the weights of one class are all at the cap (Martinetz 2004, section IV.B).
+    A pattern of weight 2 counts twice. Past the last, ν no longer makes sense: the weights of one class are all at the
+    cap (Martinetz 2004, section IV.B).
     """
-    smaller = min(int((signs > 0).sum()), int((signs < 0).sum())) or len(signs)
+    plus, minus = (_weight_of(signs, sign, weights) for sign in (1.0, -1.0))
+    smaller, total = min(plus, minus) or plus + minus, plus + minus
     if split:
-        return smaller
-    return len(signs) if whole else min(2 * smaller, len(signs))
+        return int(smaller + 1e-9)
+    return int((total if whole else min(2 * smaller, total)) + 1e-9)
 
 
-def count_patterns(owner: str, nu: float, signs: Float, *, split: bool, whole: bool, of_largest: bool) -> int:
+def _weight_of(signs: Float, sign: float, weights: Float | None) -> float:
+    """Return the weight of the patterns of one side."""
+    return float(np.count_nonzero(signs == sign) if weights is None else weights[signs == sign].sum())
+
+
+def count_patterns(
+    owner: str,
+    nu: float,
+    signs: Float,
+    *,
+    split: bool,
+    whole: bool,
+    of_largest: bool,
+    weights: Float | None = None,
+) -> int:
     """Return K: νM patterns, or ν times the most of this problem; half as many of each class for a split hull."""
-    n, most = len(signs), most_patterns(signs, split, whole)
+    plus, minus = (_weight_of(signs, sign, weights) for sign in (1.0, -1.0))
+    n, most = plus + minus, most_patterns(signs, split, whole, weights)
     total = n / 2 if split else n
     count = max(1, math.ceil((nu * most if of_largest else nu * total) - 1e-9))
     if count > most:
-        smaller = min(int((signs > 0).sum()), int((signs < 0).sum()))
+        smaller = min(plus, minus)
         more = "" if split else ', walk="paper" goes up to 1'
         raise ValueError(
-            f"{owner}: nu={nu:g} asks for {math.ceil(nu * n - 1e-9)} of {n} patterns, but the smaller side of a "
-            f"problem has {smaller}; nu must be at most 2·{smaller}/{n} = {2 * smaller / n:.4g}. Lower nu, or give "
-            f'each problem its own: a sequence, or nu_of="largest" for a share of the most it can have{more}.'
+            f"{owner}: nu={nu:g} asks for {math.ceil(nu * n - 1e-9)} of {n:g} patterns, but the smaller side of a "
+            f"problem has {smaller:g}; nu must be at most 2·{smaller:g}/{n:g} = {2 * smaller / n:.4g}. Lower nu, or "
+            f'give each problem its own: a sequence, or nu_of="largest" for a share of the most it can have{more}.'
         )
     return count
 
 
-def smallest_patterns(rows: KernelRows, hull: Hull, most: int, options: Options, rng: np.random.RandomState) -> int:
+def smallest_patterns(
+    rows: KernelRows,
+    hull: Hull,
+    most: int,
+    options: Options,
+    rng: np.random.RandomState,
+    weights: Float | None = None,
+) -> int:
     """Return the smallest K whose reduced hull leaves the origin out, by bisection; `most` where none does.
 
     The margin d_K grows with K (section IV.A), so that one bound above zero at K proves it for all larger K. A solve
@@ -67,7 +91,7 @@ def smallest_patterns(rows: KernelRows, hull: Hull, most: int, options: Options,
     """
 
     def exists(count: int) -> bool:
-        reduced = replace(hull, cap=hull.group_sum / count)
+        reduced = replace(hull, cap=(1.0 if weights is None else weights) * hull.group_sum / count)
         return solve(rows, [reduced], options, rng)[0].gap.relative < 1
 
     low, high = 1, most

@@ -120,10 +120,12 @@ class Problem:
         else:
             alpha = np.zeros(n)
             self.core = _first_patterns(hull, rng, 1 if self.options.criterion == "meb" else 32)
-            weights = np.full(len(self.core), hull.group_sum)
+            # in proportion to the caps, so that none is exceeded
+            shares = hull.caps[self.core] if np.ndim(hull.cap) else np.ones(len(self.core))
+            weights = hull.group_sum * shares
             groups = hull.groups[self.core]
             for group in np.unique(groups):
-                weights[groups == group] /= np.count_nonzero(groups == group)
+                weights[groups == group] /= shares[groups == group].sum()
             alpha[self.core] = weights
         if starts_whole(n, self.options):
             self.core = np.arange(n)
@@ -153,7 +155,7 @@ class Problem:
         levels = np.full(2, self.gap.objective)
         if self.options.criterion == "meb":
             levels[:] = math.inf
-        elif math.isfinite(self.hull.cap) or self.hull.split:
+        elif self.hull.capped or self.hull.split:
             groups = self.hull.groups[self.core]
             for group in np.unique(groups):
                 levels[group] = self.margins[(groups == group) & (self.alpha > 0)].max()
@@ -229,11 +231,12 @@ class Problem:
         if len(core) <= size:
             return None
         groups, order, chosen = self.hull.groups[core], np.argsort(margins, kind="stable"), []
+        room = alpha < self.hull.caps[core]
         rng = np.random.RandomState(self.rounds)
         share = size // (8 if self.hull.split else 4)
         for group in np.unique(groups):
             members = order[groups[order] == group]
-            low, high = members[alpha[members] < self.hull.cap][:share], members[alpha[members] > 0][-share:]
+            low, high = members[room[members]][:share], members[alpha[members] > 0][-share:]
             # extreme patterns alone would make the solve swing for long; the random ones damp that
             others = rng.permutation(np.setdiff1d(members, np.concatenate([low, high])))
             chosen += [low, high, others[: 2 * share]]
@@ -308,8 +311,9 @@ class Problem:
 
 def _first_patterns(hull: Hull, rng: np.random.RandomState, few: int) -> Integer:
     """Return the patterns to start with: enough of them to be feasible under the cap."""
-    if math.isfinite(hull.cap):
-        count, groups = math.ceil(hull.group_sum / hull.cap - 1e-9), hull.groups
+    if hull.capped:
+        least = float(np.min(hull.cap))
+        count, groups = math.ceil(hull.group_sum / least - 1e-9), hull.groups
     else:
         count, groups = few, (hull.signs > 0).astype(np.int8)
     members = [rng.permutation(np.flatnonzero(groups == group))[:count] for group in np.unique(groups)]

@@ -1,0 +1,100 @@
+"""Weights of rows in MinOver and MaxMinOver: a weight of 2 is the row twice, in hard and in soft margins."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+import reference_margin as reference
+from kampong.margin import MaxMinOverClassifier, MinOverClassifier
+from kampong.margin import problem as problem_module
+from kampong.margin.hull import Hull
+
+SOFT = [
+    MaxMinOverClassifier(0.3, tol=1e-8, gamma=0.2),
+    MaxMinOverClassifier(0.3, tol=1e-8, gamma=0.2, bias="exact"),
+    MaxMinOverClassifier(0.6, nu_of="largest", tol=1e-8, gamma=0.2),
+]
+HARD = [
+    MinOverClassifier(tol=1e-8, gamma=2.0),
+    MaxMinOverClassifier(tol=1e-8, gamma=2.0, bias="exact"),
+    MaxMinOverClassifier(tol=1e-3, gamma=2.0, walk="paper"),
+]
+
+
+def clouds(seed, classes, n=90):
+    return make_classification(
+        n, 5, n_informative=4, n_redundant=0, n_classes=classes, n_clusters_per_class=1, random_state=seed
+    )
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("model", [*SOFT, *HARD], ids=str)
+def test_weights_are_counts(model, classes, small, monkeypatch):
+    if small:
+        # core sets that grow, in place of all patterns from the start
+        monkeypatch.setattr(problem_module, "SMALL", 20)
+    X, y = clouds(3, classes)
+    weights = np.random.default_rng(0).integers(0, 4, len(y))
+    copies = np.repeat(np.arange(len(y)), weights)
+    weighted = clone(model).fit(X, y, weights)
+    repeated = clone(model).fit(X[copies], y[copies])
+    atol = 1e-2 if model.walk == "paper" else 1e-3
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=atol)
+    np.testing.assert_allclose(weighted.margin_, repeated.margin_, rtol=atol)
+    assert (weights[weighted.support_] > 0).all()
+    np.testing.assert_array_equal(X[weighted.support_], weighted.support_vectors_)
+    if model in SOFT:
+        np.testing.assert_allclose(weighted.nu_, repeated.nu_)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_of_unequal_caps_is_the_least_over_the_hull(seed):
+    rng = np.random.default_rng(seed)
+    caps, gradient = rng.uniform(0.05, 0.6, 12), rng.normal(size=12)
+    signs = np.where(np.arange(12) % 2, 1.0, -1.0)
+    for split in (False, True):
+        hull = Hull(signs, cap=caps, split=split)
+        bound = hull.gap(np.zeros(12), gradient).bound
+        expected = 0.0
+        for group in range(2 if split else 1):
+            left, mine = hull.group_sum, np.flatnonzero(hull.groups == group)
+            for i in sorted(mine, key=lambda i: gradient[i]):
+                used = min(left, caps[i])
+                expected, left = expected + used * gradient[i], left - used
+        assert bound == pytest.approx(expected)
+        same = Hull(signs, cap=0.2, split=split).gap(np.zeros(12), gradient).bound
+        assert Hull(signs, cap=np.full(12, 0.2), split=split).gap(np.zeros(12), gradient).bound == pytest.approx(same)
+
+
+def test_soft_weights_against_a_quadratic_program():
+    X, y = clouds(5, 2, n=40)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 40)
+    model = MaxMinOverClassifier(0.4, kernel="linear", tol=1e-9).fit(X, y, weights)
+    Z = reference.patterns(X, np.where(y == 1, 1.0, -1.0))
+    count = np.ceil(0.4 * weights.sum())
+    alpha = reference.nearest_capped(Z @ Z.T, weights / count)
+    v = alpha @ Z
+    raw = np.zeros(40)
+    raw[model.support_] = np.abs(model.dual_coef_[0])
+    raw /= raw.sum()
+    assert (raw <= weights / count + 1e-9).all()
+    assert np.sum((raw @ Z) ** 2) == pytest.approx(v @ v, rel=1e-5)
+
+
+def test_refusals():
+    X, y = clouds(6, 2)
+    weights = np.arange(90) % 2 + 1.0
+    with pytest.raises(ValueError, match=r"walk='paper' counts patterns in whole steps.*Use walk='fast'"):
+        MaxMinOverClassifier(0.3, walk="paper").fit(X, y, weights)
+    with pytest.raises(ValueError, match="sample_weight is zero for all rows, so none is left"):
+        MinOverClassifier().fit(X, y, np.zeros(90))
+    with pytest.raises(ValueError, match=r"nu=0.3 asks for 1 of 0.9 patterns"):
+        MaxMinOverClassifier(0.3).fit(X, y, np.full(90, 0.01))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same = MaxMinOverClassifier(0.3, walk="paper", max_iter=50).fit(X, y, np.ones(90))
+        assert same.predict(X).shape == (90,)
