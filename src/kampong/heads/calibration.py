@@ -154,8 +154,10 @@ class _Weighing:
         self.blocks: list[Float] = [np.ascontiguousarray(scores[:, :, a:b].swapaxes(2, 3)) for a, b in self.parts]
         spread = np.concatenate([block.var(axis=2) for block in self.blocks], axis=2)
         self.sizes: Float = np.sqrt(spread @ self.weights) + 1e-9
-        few, self.coarse = slice(None, None, max(1, n // COARSE)), None
-        if n >= 4 * COARSE and judged.weights[few].sum() > 0:
+        # of many classes a few rows are many numbers: there every eighth row, else so many that steps cost little
+        step, self.coarse = max(n // COARSE, 8 if len(self.parts) >= MANY else 1), None
+        few = slice(None, None, step)
+        if step >= 4 and judged.weights[few].sum() > 0:
             self.coarse = _Weighing(scores[:, :, few], Judged(judged.codes[few], judged.weights[few]))
 
     def solve(self, start: Float, precision: Float, bounded: np.ndarray, gain: float) -> tuple[Float, Float]:
@@ -289,8 +291,15 @@ def bounded_step(
 
 def log_softplus(values: Float) -> Float:
     """Return log(log(1 + exp(x))): a regression on the classes as scores, though it may be below zero."""
+    result: Float = np.abs(values)
+    np.negative(result, out=result)
+    np.exp(result, out=result)
+    np.log1p(result, out=result)  # numpy's logaddexp takes three times as long
+    result += np.maximum(values, 0.0)
     low = values < -30.0
-    return np.where(low, values, np.log(np.logaddexp(0.0, np.where(low, -30.0, values))))
+    np.log(result, out=result, where=~low)
+    np.copyto(result, values, where=low)
+    return result
 
 
 def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:

@@ -158,17 +158,43 @@ def cosine_scores(products: Float, squares: Float, lengths: Float) -> Float:
 
 
 def regression_map(centres: Float, priors: Float) -> Float:
-    """Return Wᵀ, (p, K), of least squares on the classes: f(z) = priors + z·Wᵀ in whitened coordinates."""
+    """Return Wᵀ, (p, K), of least squares on the classes: f(z) = priors + z·Wᵀ in whitened coordinates.
+
+    With C the class means times √priors, (I + C·Cᵀ)⁻¹·C = C·(I + Cᵀ·C)⁻¹: the smaller system is solved.
+    """
     root = np.sqrt(priors)
     scaled = root[:, None] * centres
-    inner = scaled @ scaled.T
+    narrow = scaled.shape[1] < len(scaled)
+    inner = scaled.T @ scaled if narrow else scaled @ scaled.T
     inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
-    solved: Float = linalg.cho_solve(linalg.cho_factor(inner), scaled) * root[:, None]
-    return solved.T
+    factor = linalg.cho_factor(inner)
+    solved: Float = linalg.cho_solve(factor, scaled.T).T if narrow else linalg.cho_solve(factor, scaled)
+    return np.asarray((solved * root[:, None]).T)
 
 
-def regression_of(products: Float, gram: Float, priors: Float) -> Float:
-    """Return what the regression adds to the priors, from products of rows with class means and of these."""
+def regression_of(points: Float, centres: Float, products: Float, gram: Float, priors: Float) -> Float:
+    """Return what the regression adds to the priors, (n, K).
+
+    Parameters
+    ----------
+    points : array of shape (n, p)
+        Rows in whitened coordinates.
+    centres : array of shape (K, p)
+        The class means there.
+    products : array of shape (n, K)
+        Products of rows with class means.
+    gram : array of shape (K, K)
+        Products of these.
+    priors : array of shape (K,)
+        The shares of the classes.
+
+    Returns
+    -------
+    array of shape (n, K)
+        The products, weighed by the smaller of two systems.
+    """
+    if centres.shape[1] < len(centres):
+        return np.asarray(points @ regression_map(centres, priors))
     root = np.sqrt(priors)
     inner = gram * root * root[:, None]
     inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart

@@ -112,12 +112,12 @@ class Parts:
     products: Float
     squares: Float
     regression: Float
-    gram: Float
+    centres: Float
 
 
 def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
     """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
-    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.gram), axis=1))
+    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.centres), axis=1))
     gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
     cosine = cosine_scores(parts.products, parts.squares, lengths)
     scores = np.stack(
@@ -127,11 +127,16 @@ def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarra
     return scores
 
 
-def among_means(products: Float, gram: Float) -> Float:
-    """Return orthonormal coordinates of rows in the span of the class means, from their products with them."""
-    values, vectors = linalg.eigh(gram, check_finite=False)
+def among_means(products: Float, centres: Float) -> Float:
+    """Return orthonormal coordinates of rows in the span of the class means, from their products with them.
+
+    `centres`, (K, p), are the means where the metric is the identity. The smaller of two matrices is diagonalised.
+    """
+    narrow = centres.shape[1] < len(centres)
+    values, vectors = linalg.eigh(centres.T @ centres if narrow else centres @ centres.T, check_finite=False)
     kept = values > 1e-9 * values[-1]
-    return np.asarray(products @ (vectors[:, kept] / np.sqrt(values[kept])))
+    turned = centres @ vectors[:, kept] / np.sqrt(values[kept]) if narrow else vectors[:, kept]
+    return np.asarray(products @ (turned / np.sqrt(values[kept])))
 
 
 def penalty_of(

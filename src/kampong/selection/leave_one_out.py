@@ -28,7 +28,7 @@ from kampong.criteria import FisherCriterion
 from kampong.heads.calibration import TINY, Judged, badness, fit_each, least_point
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
-from kampong.heads.linear import noise_of
+from kampong.heads.linear import noise_of, regression_of
 from kampong.heads.logistic import FEW, OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, left_out_path, start_of
 from kampong.heads.logistic_training import by_batches
 from kampong.heads.mixture import PRIOR, START
@@ -93,6 +93,7 @@ class LeaveOneOut:
             if d <= SETTINGS.exact_columns
             else SETTINGS.wide_rows,
         )
+        most = min(most, max(SETTINGS.fewest_rows, SETTINGS.curve_scores // K))
         self.judges = known[: min(most, SETTINGS.wide_rows) if brief else most]
         # turned by all eigenvectors: every row where columns are few, else those that judge
         self.rows = tall_times(self.plain, self.vectors) if d <= SETTINGS.exact_columns else None
@@ -125,25 +126,22 @@ class LeaveOneOut:
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
         metric = 1.0 / (self.values + ridge)
-        scaled = self.means * metric
-        gram, total = scaled @ self.means.T, self.total
-        rows, some = self.judging[:count], self.judges[:count]
+        root = np.sqrt(metric)
+        rows, some, centres = self.judging[:count] * root, self.judges[:count], self.means * root
+        gram, total = centres @ centres.T, self.total
         codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
-        products, length = rows @ scaled.T, np.square(rows) @ metric
+        products, length = rows @ centres.T, np.einsum("ij,ij->i", rows, rows)
         without, gone = self._without(products, length, gram, some)
         new_squares = gone.shrink[:, None] * (gram.diagonal() + gone.factor[:, None] * np.square(gone.other))
         mine = gone.other[i, codes]
         new_squares[i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
         priors = self.counts / total
-        root = np.sqrt(priors)
-        inner = gram * root * root[:, None]
-        inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
-        solved = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T
-        fitted = priors + solved * root
-        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)
+        added = regression_of(rows, centres, products, gram, priors)
+        fitted = priors + added
+        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", added, products)), 1 - 1e-9)
         fitted[i, codes] -= lever
         fitted /= (1.0 - lever)[:, None]
-        return Parts(without, np.maximum(new_squares, 0.0), fitted, gram)
+        return Parts(without, np.maximum(new_squares, 0.0), fitted, centres)
 
     def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
         """Return products of rows with the class means, each without the row, by (1)."""
@@ -175,7 +173,9 @@ class LeaveOneOut:
         both = tall_times(self.plain, self.vectors @ np.hstack([scaled.T, more]))
         products, along = np.hsplit(both, [len(scaled)])
         sizes = np.einsum("ij,ij->i", self.plain, self.plain)
-        length = np.square(among_means(products, gram)).sum(axis=1) + np.einsum("ij,ij->i", along, along)
+        length = np.square(among_means(products, self.means * np.sqrt(metric))).sum(axis=1) + np.einsum(
+            "ij,ij->i", along, along
+        )
         exact = np.square(self.judging) @ metric
         length += (exact - length[self.judges]).sum() / max(sizes[self.judges].sum(), TINY) * sizes
         length[self.judges] = exact
@@ -335,6 +335,12 @@ class LeaveOneOutEvidence(ClassEvidence):
             judge = Judge(HeldBack(rows.statistics, rows.sample, rows.judges[held]), len(self.components), name)
             scores[held[judge.known]] = judge.scores(FisherCriterion(self.ridge))
         return np.maximum(scores, EMPTY)
+
+    def _linear_name(self) -> str:
+        """Return the linear head that is trained, "" where one step of it would take far longer than the scatter."""
+        rows, K, p = len(self.rows.codes), len(self.rows.counts), self.components.shape[1]
+        dear = rows * K * p > SETTINGS.logistic_cost and SETTINGS.logistic_scatters * p < K
+        return "" if dear else super()._linear_name()
 
     def _taught(self) -> Inside:
         points = tall_times(self.rows.plain, self.components.T)
