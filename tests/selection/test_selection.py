@@ -19,7 +19,7 @@ from kampong.datasets import sparse_text, waveform
 from kampong.heads.calibration import Judged, badness, calibrated, fit_calibration, fit_weights, least_point
 from kampong.heads.quadratic import ClassShapes
 from kampong.selection.evidence import among_means
-from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.leave_one_out import LeaveOneOut, least_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.held_out import HeldBack
@@ -123,6 +123,28 @@ def test_lengths_among_the_class_means_are_those_of_a_projection(seed, K, p):
     inside = points @ np.linalg.pinv(centres) @ centres
     found = among_means(points @ centres.T, centres)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), np.linalg.norm(inside, axis=1), rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), features=st.sampled_from([2, 5]))
+def test_several_ridges_and_units_at_once_are_each_alone(seed, features):
+    X, y = problem(seed, classes=3, rows=30, features=features)
+    plain = SampledScatter(features).update(X, y)
+    views = [LeaveOneOut(plain), LeaveOneOut(plain.in_units(plain.units()))]
+    ridges = views[0].usual * np.array([0.01, 1.0, 30.0])
+    whole, few = views[0].parts(ridges), views[0].judges
+    scores, noise = views[0].members(whole, few)
+    for place, ridge in enumerate(ridges):
+        alone = views[0].parts(float(ridge))
+        for name in ("products", "squares", "regression"):
+            one = getattr(alone, name)
+            np.testing.assert_allclose(getattr(whole, name)[place], one, atol=1e-9 * np.abs(one).max())
+        expected = views[0].members(alone, few)
+        np.testing.assert_allclose(scores[place], expected[0], rtol=1e-7, atol=1e-7 * np.abs(expected[0]).max())
+        assert noise[place] == pytest.approx(float(expected[1]))
+    for together, view in zip(least_ridges(views), views, strict=True):
+        one = least_ridges([view])[0]
+        np.testing.assert_allclose(together.losses, one.losses, rtol=1e-6)
+        assert together.ridge == pytest.approx(one.ridge, rel=1e-4)
 
 
 def test_of_many_classes_few_rows_are_compared_and_no_expensive_head():

@@ -307,7 +307,7 @@ def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float,
     """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
     noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
     scores = [member_scores(parts, _log_priors(counts), noise, counts > 0) for parts, counts in pieces]
-    return np.concatenate(scores, axis=1), noise
+    return np.concatenate(scores, axis=1), float(noise)
 
 
 def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:

@@ -25,7 +25,7 @@ from scipy import linalg
 
 from kampong._core.compute import one_blas_thread, tall_times
 from kampong.criteria import FisherCriterion
-from kampong.heads.calibration import TINY, Judged, badness, fit_each, least_point
+from kampong.heads.calibration import TINY, Judged, badness_each, fit_each, least_point
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
 from kampong.heads.linear import noise_of, regression_of
@@ -120,27 +120,28 @@ class LeaveOneOut:
         """Return classes and weights of some rows."""
         return Judged(self.codes[rows], self.weights[rows])
 
-    def parts(self, ridge: float, count: int | None = None) -> Parts:
-        """Return what the rows that judge, or the first of them, score without themselves.
+    def parts(self, ridge: float | Float, count: int | None = None) -> Parts:
+        """Return what the rows that judge, or the first of them, score without themselves at one ridge or at several.
 
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
-        metric = 1.0 / (self.values + ridge)
-        root = np.sqrt(metric)
+        root = 1.0 / np.sqrt(self.values + np.asarray(ridge)[..., None])[..., None, :]
         rows, some, centres = self.judging[:count] * root, self.judges[:count], self.means * root
-        gram, total = centres @ centres.T, self.total
+        other, total = centres.swapaxes(-1, -2), self.total
+        gram = centres @ other
         codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
-        products, length = rows @ centres.T, np.einsum("ij,ij->i", rows, rows)
+        products, length = rows @ other, np.einsum("...ij,...ij->...i", rows, rows)
         without, gone = self._without(products, length, gram, some)
-        new_squares = gone.shrink[:, None] * (gram.diagonal() + gone.factor[:, None] * np.square(gone.other))
-        mine = gone.other[i, codes]
-        new_squares[i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
+        squares = gram.diagonal(axis1=-2, axis2=-1)[..., None, :]
+        new_squares = gone.shrink[:, None] * (squares + gone.factor[..., None] * np.square(gone.other))
+        mine = gone.other[..., i, codes]
+        new_squares[..., i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
         priors = self.counts / total
         added = regression_of(rows, centres, products, gram, priors)
         fitted = priors + added
-        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", added, products)), 1 - 1e-9)
-        fitted[i, codes] -= lever
-        fitted /= (1.0 - lever)[:, None]
+        lever = np.minimum(w / total * (1.0 + length - (added * products).sum(axis=-1)), 1 - 1e-9)
+        fitted[..., i, codes] -= lever
+        fitted /= (1.0 - lever)[..., None]
         return Parts(without, np.maximum(new_squares, 0.0), fitted, centres)
 
     def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
@@ -148,13 +149,13 @@ class LeaveOneOut:
         codes, w, total = self.codes[some], self.gone[some], self.total
         i, left = np.arange(len(codes)), self.left[some]
         left = np.where(left > SETTINGS.least_left * self.counts[codes], left, self.counts[codes])
-        along = length - products[i, codes]
-        away = along - products[i, codes] + gram.diagonal()[codes]
+        along = length - products[..., i, codes]
+        away = along - products[..., i, codes] + gram[..., codes, codes]
         alpha = w * self.counts[codes] / (left * total)
         gap = np.maximum(1.0 - alpha * away, 1e-9)
-        gone = _Gone(products - gram[codes], away, gap, alpha / gap, (total - w) / total, w / left)
-        new = gone.shrink[:, None] * (products + (gone.factor * along)[:, None] * gone.other)
-        new[i, codes] -= gone.move * gone.shrink * along / gap
+        gone = _Gone(products - gram[..., codes, :], away, gap, alpha / gap, (total - w) / total, w / left)
+        new = gone.shrink[:, None] * (products + (gone.factor * along)[..., None] * gone.other)
+        new[..., i, codes] -= gone.move * gone.shrink * along / gap
         return new, gone
 
     def products(self, ridge: float, more: Float) -> tuple[Float, Float]:
@@ -181,8 +182,8 @@ class LeaveOneOut:
         length[self.judges] = exact
         return self._without(products, length, gram, slice(None))[0], along
 
-    def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
-        """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+    def members(self, parts: Parts, rows: Integer) -> tuple[Float, Float]:
+        """Return the scores of the members of a mixture, (…, 4, n, K), and the noise of the regression."""
         noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
         return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
 
@@ -191,19 +192,43 @@ class LeaveOneOut:
         """Tell whether so few rows are left that they judge nothing."""
         return bool(self.own[self.judges].sum() < SETTINGS.fewest_rows)
 
-    def ridge(self) -> tuple[float, Float, Float]:
-        """Return the ridge of least errors, and the curve: ridges and what each is worth."""
-        few = self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
-        judged, decades = self.judged(few), SETTINGS.ridge_nodes
-        ridges = self.usual * 10.0**decades
-        with one_blas_thread():  # many small products: threads of BLAS would wait for each other
-            scores = np.stack([self.members(self.parts(ridge, len(few)), few)[0] for ridge in ridges])
-            weights, _ = fit_each(scores, judged, START, signed=PRIOR)
-            values = np.array(
-                [badness(np.tensordot(b, one, 1), judged) for b, one in zip(weights, scores, strict=True)]
-            )
-        best = least_point(decades, values + (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2)
-        return self.usual * 10.0**best, ridges, values
+    @property
+    def few_judges(self) -> Integer:
+        """The rows on which ridges are compared."""
+        return self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
+
+
+class Curve(NamedTuple):
+    """The ridge of least errors, nodes and what each is worth, and the weights of a mixture at the best node."""
+
+    ridge: float
+    nodes: Float
+    losses: Float
+    weights: Float | None
+
+
+def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
+    """Return the ridge of least errors of rows in each of some units.
+
+    The views have the same rows and differ in the units of their columns. All curves are fitted at once, because few
+    rows take less time than the calls for them.
+    """
+    few, decades = views[0].few_judges, SETTINGS.ridge_nodes
+    judged = views[0].judged(few)
+    nodes = [one.usual * 10.0**decades for one in views]
+    with one_blas_thread():  # many small products: threads of BLAS would wait for each other
+        scores = np.concatenate(
+            [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
+        )
+        weights, _ = fit_each(scores, judged, START, signed=PRIOR)
+        mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
+        curves = badness_each(mixed, judged).reshape(len(views), -1)
+    pull = (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2
+    found = []
+    for one, at, losses, b in zip(views, nodes, curves, np.split(weights, len(views)), strict=True):
+        ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
+        found.append(Curve(ridge, at, losses, b[np.argmin(losses + pull)]))
+    return found
 
 
 class _Gone(NamedTuple):
@@ -223,24 +248,27 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, and the ridge of the directions along which they judge heads."""
+    """Rows that are left out one by one, the ridge of the directions along which they judge heads, and near weights."""
 
     rows: LeaveOneOut
     ridge: float
+    weights: Float | None = None
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside)
+        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.weights)
 
 
 class LeaveOneOutEvidence(ClassEvidence):
     """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
-    def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
+    def __init__(
+        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, weights: Float | None = None
+    ) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
             scores, noise = rows.members(rows.parts(ridge), rows.judges)
-            super().__init__(scores, rows.judged(rows.judges), noise, inside, components.shape[1])
+            super().__init__(scores, rows.judged(rows.judges), float(noise), inside, components.shape[1], weights)
             self.more = self._more()
         self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
 
