@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
     "eigh": ((leave_one_out.LeaveOneOut, "__init__"),),
-    "ridge": ((leave_one_out.LeaveOneOut, "ridge"),),
+    "ridge": ((build, "least_ridges"),),
     "directions": ((build, "_find"),),
     "left out": ((leave_one_out.LeaveOneOutEvidence, "__init__"), (leave_one_out.LeaveOneOut, "products")),
     "weights": ((evidence.ClassEvidence, "offered"),),

@@ -20,7 +20,7 @@ from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.predictor import Predictor
 from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again, keeps_rows
-from kampong.selection.leave_one_out import AtRidge, LeaveOneOut
+from kampong.selection.leave_one_out import AtRidge, Curve, LeaveOneOut, least_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.reservoir import SampledScatter
@@ -156,12 +156,14 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
         return _as_they_come(statistics, units, _make(recipe, view, rows, kept, _open(recipe, view, kept)))
     if scale is None and _wide_and_sparse(statistics):
         scale = False
-    plain = None if scale else _choose(recipe, statistics)
-    if plain is not None and (scale is False or recipe.value is not None or not math.isfinite(plain.least)):
-        return _make(recipe, statistics, rows, None, plain)
+    if scale is False or (scale is None and recipe.value is not None):
+        return _make(recipe, statistics, rows, None, _choose(recipe, [statistics])[0])
     units = statistics.units()
     view = statistics.in_units(units)
-    scaled = _choose(recipe, view)
+    *tried, scaled = _choose(recipe, [view] if scale else [statistics, view])
+    plain = tried[0] if tried else None
+    if plain is not None and not math.isfinite(plain.least):
+        return _make(recipe, statistics, rows, None, plain)
     losses = {} if plain is None else dict(zip(SCALES, (plain.least, scaled.least), strict=True))
     if plain is not None and plain.least <= scaled.least + SETTINGS.slack:
         made = _make(recipe, statistics, rows, None, plain)
@@ -279,23 +281,32 @@ class Selected(NamedTuple):
 
 def _open(recipe: Recipe, statistics: ClassMeans, keep: Predictor | None) -> Selected:
     """Choose what is open, or return what was chosen before."""
-    return _choose(recipe, statistics) if keep is None else _chosen(recipe, statistics, keep)
+    return _choose(recipe, [statistics])[0] if keep is None else _chosen(recipe, statistics, keep)
 
 
-def _choose(recipe: Recipe, statistics: ClassMeans) -> Selected:
-    """Choose a parameter that is left open."""
+def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
+    """Choose a parameter that is left open, for the same rows in each of some units."""
     given = recipe.value
     if given is not None and recipe.head not in WEIGHED:
-        return Selected(None, None, None)
-    left_out = _left_out(recipe, statistics)
-    if left_out is not None and left_out.few:
-        return Selected(None, None, None)
-    if left_out is not None:
-        nothing = np.empty(0)
-        ridge, nodes, curve = left_out.ridge() if given is None else (given, nothing, nothing)
-        choice = Choice(ridge, nodes, curve, len(left_out.judges))
-        positive = max(ridge, 1e-9 * left_out.usual)
-        return Selected(choice, None, AtRidge(left_out, positive))
+        return [Selected(None, None, None)] * len(views)
+    if not _leaves_out(recipe, views[0]):
+        return [_choose_held_out(recipe, view) for view in views]
+    left_out = [LeaveOneOut(view, brief=recipe.brief) for view in views if isinstance(view, SampledScatter)]
+    if left_out[0].few:
+        return [Selected(None, None, None)] * len(views)
+    nothing = np.empty(0)
+    curves = least_ridges(left_out) if given is None else [Curve(given, nothing, nothing, None)] * len(views)
+    found = []
+    for rows, (ridge, nodes, losses, weights) in zip(left_out, curves, strict=True):
+        choice, positive = Choice(ridge, nodes, losses, len(rows.judges)), max(ridge, 1e-9 * rows.usual)
+        source = AtRidge(rows, positive, weights, bounded=recipe.n_components is not None)
+        found.append(Selected(choice, None, source))
+    return found
+
+
+def _choose_held_out(recipe: Recipe, statistics: ClassMeans) -> Selected:
+    """Choose a parameter on rows that are held out in parts."""
+    given = recipe.value
     asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
     found, space, source = choose_parameter(*asked, brief=recipe.brief)
     return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
@@ -370,15 +381,16 @@ def _back(then: Float, now: Float, inside: Inside, statistics: ClassMeans, ridge
     return np.asarray(cross @ root @ root.T)
 
 
-def _left_out(recipe: Recipe, statistics: ClassMeans) -> LeaveOneOut | None:
-    """Return rows that are left out one by one, where something is chosen by them and the statistics allow it."""
+def _leaves_out(recipe: Recipe, statistics: ClassMeans) -> bool:
+    """Tell whether rows are left out one by one: something is chosen by them, and the statistics allow it."""
     if recipe.head not in ("auto", BEST, *TRIED, *TRAINED):
-        return None
+        return False
     if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
-        return None
+        return False
     if statistics.n_features > SETTINGS.leave_one_out_columns:
-        return None
-    return LeaveOneOut(statistics, brief=recipe.brief)
+        return False
+    # rows left out in closed form know all directions of the classes: with fewer, parts of the rows are held out
+    return recipe.n_components is None or recipe.n_components >= most_directions(recipe.criterion.of(1.0), statistics)
 
 
 def _find(

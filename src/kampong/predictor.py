@@ -119,39 +119,59 @@ class Predictor:
 
     def seen_points(self, X: Rows) -> Float:
         """Return the coordinates that the head looks at: the points, and those along the hidden directions."""
-        points = self.points(X)
-        return np.hstack([points, project(X, self.hidden, self.mean)]) if len(self.hidden) else points
+        if not len(self.hidden):
+            return self.points(X)
+        if isinstance(X, np.ndarray):
+            return project(X, self._stacked, self.mean)
+        return np.hstack([self.points(X), project(X, self.hidden, self.mean)])
+
+    @cached_property
+    def _stacked(self) -> Float:
+        """The directions and the hidden ones together: dense rows are read once for both."""
+        return np.concatenate([self.components, self.hidden])
+
+    @cached_property
+    def _folded(self) -> Self:
+        """A predictor of the same scores: if they are linear, one direction per class where the head looks at more."""
+        head = self.head
+        if not len(self.hidden) or not isinstance(head, LinearHead) or len(self.classes) >= len(self._stacked):
+            return self
+        own = replace(head, weights=np.eye(len(self.classes)))
+        return replace(self, components=head.weights @ self._stacked, hidden=self.hidden[:0], head=own)
 
     def scores(self, X: Rows) -> Float:
         """Return one score a class for each row."""
-        said: Float = self._in_blocks(X, lambda rows: self._scores(self.seen_points(rows)))
+        known = self._folded
+        said: Float = known._in_blocks(X, lambda rows: known._scores(known.seen_points(rows)))
         return said
 
     def probabilities(self, X: Rows) -> Float:
         """Return the probability of each class, or of each label on its own."""
+        known = self._folded
 
         def of(rows: Rows) -> Float:
-            seen = self.seen_points(rows)
+            seen = known.seen_points(rows)
             said: Float = (
-                self.head.probabilities(seen) if self.shift is None else special.softmax(self._logs(seen), axis=1)
+                known.head.probabilities(seen) if self.shift is None else special.softmax(known._logs(seen), axis=1)
             )
             return said
 
-        return refuse_overflow("probabilities", self._in_blocks(X, of))
+        return refuse_overflow("probabilities", known._in_blocks(X, of))
 
     def log_probabilities(self, X: Rows) -> Float:
         """Return the logarithms of `probabilities`, finite where these underflow."""
+        known = self._folded
 
         def of(rows: Rows) -> Float:
-            seen = self.seen_points(rows)
+            seen = known.seen_points(rows)
             logs: Float = (
-                self.head.log_probabilities(seen)
+                known.head.log_probabilities(seen)
                 if self.shift is None
-                else special.log_softmax(self._logs(seen), axis=1)
+                else special.log_softmax(known._logs(seen), axis=1)
             )
             return logs
 
-        return refuse_overflow("probabilities", self._in_blocks(X, of))
+        return refuse_overflow("probabilities", known._in_blocks(X, of))
 
     def _in_blocks(self, X: Rows, answer: Callable[[Rows], Any]) -> Any:
         """Return what is said of rows; heads hold many numbers per row, so many rows are asked in blocks."""
@@ -185,7 +205,8 @@ class Predictor:
 
     def labels(self, X: Rows) -> np.ndarray:
         """Return the classes of rows, or the indicator matrix of their probable labels."""
-        said: np.ndarray = self._in_blocks(X, lambda rows: self._labels(self.seen_points(rows)))
+        known = self._folded
+        said: np.ndarray = known._in_blocks(X, lambda rows: known._labels(known.seen_points(rows)))
         return said
 
     def widened(self, n_features: int) -> Self:

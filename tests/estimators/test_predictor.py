@@ -1,10 +1,12 @@
 """The frozen predictor: what it answers, when it is made, and what it does where classes allow fewer directions."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
 
@@ -17,10 +19,12 @@ from kampong import (
     KernelMarginSubspace,
     MarginSubspace,
     SupervisedKampongMeasure,
+    predictor,
 )
 from kampong import build as module
 from kampong._core.compute import project
 from kampong.datasets import sparse_text
+from kampong.heads import HEADS
 from linear_models import MODELS, quiet
 from problems import problem
 from reference_linear import largest_angle
@@ -201,3 +205,32 @@ def test_a_few_sparse_rows_have_the_coordinates_of_many(rows):
     np.testing.assert_array_equal(project(X[:rows], components, offset), many[:rows])
     np.testing.assert_array_equal(project(X[:rows], components, offset, centre=offset @ components.T), many[:rows])
     np.testing.assert_allclose(many, (X.toarray() - offset) @ components.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("priors", ["observed", "uniform"])
+def test_linear_scores_read_a_row_once_and_say_what_directions_and_head_say(form, priors, monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    rows = form(X)
+    model = FisherDiscriminant(ridge=1e-3, priors=priors).fit(X, y)
+    known = model.freeze()
+    further = np.random.default_rng(0).normal(size=(4, 13))
+    weights = np.random.default_rng(1).normal(size=(3, 6))
+    head = HEADS["logistic"](False, weights, np.array([0.3, -0.2, 0.1]), 1e-3, sharpness=0.7)
+    known = replace(known, hidden=further, head=head)
+    seen = (X - known.mean) @ np.concatenate([known.components, further]).T
+    expected = seen @ weights.T + head.offsets + (0.0 if known.shift is None else known.shift / 0.7)
+    widths = []
+    monkeypatch.setattr(
+        predictor, "project", lambda X, W, *more, **named: widths.append(len(W)) or project(X, W, *more)
+    )
+    close = {"rtol": 1e-4, "atol": 1e-2} if rows.dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-8}
+    np.testing.assert_allclose(known.scores(rows), expected, **close)
+    logs = log_softmax(0.7 * expected, axis=1)
+    np.testing.assert_allclose(known.log_probabilities(rows), logs, **close)
+    np.testing.assert_allclose(known.probabilities(rows), np.exp(logs), **close)
+    np.testing.assert_array_equal(known.labels(rows), known.classes[np.argmax(expected, axis=1)])
+    assert widths == [3, 3, 3, 3]  # one product of as many columns as classes for each of the four
+    points, labels = known.answers(rows)
+    np.testing.assert_allclose(points, seen[:, :2], **close)
+    np.testing.assert_array_equal(labels, known.labels(rows))

@@ -73,6 +73,9 @@ def test_weights_of_several_problems_meet_the_conditions_of_the_least_loss(n, si
         alone, least = fit_weights(one, judged, start, signed=signed, gain=1e-12)
         np.testing.assert_allclose(alone, b, atol=1e-6)
         assert least == pytest.approx(loss, rel=1e-9)
+    begun, same = fit_each(scores, judged, start, signed=signed, begin=np.array([2.0, 0.0, 1.0]), gain=1e-12)
+    np.testing.assert_allclose(begun, found, atol=1e-6)
+    np.testing.assert_allclose(same, losses, rtol=1e-9)
 
 
 def test_heads_are_calibrated_together_as_they_are_alone():

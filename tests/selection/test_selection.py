@@ -18,7 +18,8 @@ from kampong.criteria import EPSILONS
 from kampong.datasets import sparse_text, waveform
 from kampong.heads.calibration import Judged, badness, calibrated, fit_calibration, fit_weights, least_point
 from kampong.heads.quadratic import ClassShapes
-from kampong.selection.leave_one_out import LeaveOneOut
+from kampong.selection.evidence import among_means
+from kampong.selection.leave_one_out import LeaveOneOut, least_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.held_out import HeldBack
@@ -82,15 +83,15 @@ def left_out_by_hand(X, y, weights, row, ridge):
     return (X[row] - full) @ inverse @ (means - full).T, np.einsum("kd,de,ke->k", means - full, inverse, means - full)
 
 
-@given(seed=st.integers(0, 10**6), weighted=st.booleans())
-def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted):
-    X, y = problem(seed, classes=3, rows=30, features=4)
+@given(seed=st.integers(0, 10**6), weighted=st.booleans(), features=st.sampled_from([2, 4]))
+def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted, features):
+    X, y = problem(seed, classes=3, rows=30, features=features)
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 3, 30) if weighted else np.ones(30, dtype=int)
-    rows = LeaveOneOut(SampledScatter(4).update(X, y, weights))
+    rows = LeaveOneOut(SampledScatter(features).update(X, y, weights))
     ridge = 0.3 * rows.usual * 10.0 ** rng.uniform(-1, 3)
     parts = rows.parts(ridge)
-    sample = SampledScatter(4).update(X, y, weights).sample()
+    sample = SampledScatter(features).update(X, y, weights).sample()
     for place, judge in enumerate(rows.judges[:8]):
         row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         products, squares = left_out_by_hand(X, y, weights, row, ridge)
@@ -99,20 +100,66 @@ def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted):
         np.testing.assert_allclose(parts.squares[place], squares, atol=1e-7 * scale)
 
 
-@given(seed=st.integers(0, 10**6))
-def test_the_regression_left_out_is_least_squares_without_the_row(seed):
-    X, y = problem(seed, classes=3, rows=25, features=3)
-    rows = LeaveOneOut(SampledScatter(3).update(X, y))
+@given(seed=st.integers(0, 10**6), features=st.sampled_from([1, 2, 3, 5]))
+def test_the_regression_left_out_is_least_squares_without_the_row(seed, features):
+    X, y = problem(seed, classes=3, rows=25, features=features)
+    rows = LeaveOneOut(SampledScatter(features).update(X, y))
     ridge = rows.usual * 3.0
-    parts, sample = rows.parts(ridge), SampledScatter(3).update(X, y).sample()
+    parts, sample = rows.parts(ridge), SampledScatter(features).update(X, y).sample()
     centred = np.hstack([X - X.mean(axis=0), np.ones((25, 1))])
-    pull = np.diag([ridge * 25] * 3 + [0.0])
+    pull = np.diag([ridge * 25] * features + [0.0])
     targets = np.eye(3)[y]
     for place, judge in list(enumerate(rows.judges))[::4]:
         row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         kept = np.arange(25) != row
         theta = np.linalg.solve(centred[kept].T @ centred[kept] + pull, centred[kept].T @ targets[kept])
         np.testing.assert_allclose(parts.regression[place], centred[row] @ theta, atol=1e-8)
+
+
+@given(seed=st.integers(0, 10**6), K=st.integers(2, 9), p=st.integers(1, 9))
+def test_lengths_among_the_class_means_are_those_of_a_projection(seed, K, p):
+    rng = np.random.default_rng(seed)
+    centres, points = rng.normal(size=(K, p)), rng.normal(size=(5, p))
+    inside = points @ np.linalg.pinv(centres) @ centres
+    found = among_means(points @ centres.T, centres)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), np.linalg.norm(inside, axis=1), rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), features=st.sampled_from([2, 5]))
+def test_several_ridges_and_units_at_once_are_each_alone(seed, features):
+    X, y = problem(seed, classes=3, rows=30, features=features)
+    plain = SampledScatter(features).update(X, y)
+    views = [LeaveOneOut(plain), LeaveOneOut(plain.in_units(plain.units()))]
+    ridges = views[0].usual * np.array([0.01, 1.0, 30.0])
+    whole, few = views[0].parts(ridges), views[0].judges
+    scores, noise = views[0].members(whole, few)
+    for place, ridge in enumerate(ridges):
+        alone = views[0].parts(float(ridge))
+        for name in ("products", "squares", "regression"):
+            one = getattr(alone, name)
+            np.testing.assert_allclose(getattr(whole, name)[place], one, atol=1e-9 * np.abs(one).max())
+        expected = views[0].members(alone, few)
+        np.testing.assert_allclose(scores[place], expected[0], rtol=1e-7, atol=1e-7 * np.abs(expected[0]).max())
+        assert noise[place] == pytest.approx(float(expected[1]))
+    for together, view in zip(least_ridges(views), views, strict=True):
+        one = least_ridges([view])[0]
+        np.testing.assert_allclose(together.losses, one.losses, rtol=1e-6)
+        assert together.ridge == pytest.approx(one.ridge, rel=1e-4)
+
+
+def test_of_many_classes_few_rows_are_compared_and_no_expensive_head():
+    K, n = 300, 1500
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % K
+    means = 3.0 * rng.normal(size=(K, 12))
+    X = means[y] + rng.normal(size=(n, 12))
+    model = FisherDiscriminant().fit(X, y)
+    assert n * K * 12 > SETTINGS.logistic_cost
+    assert SETTINGS.logistic_scatters * 12 < K
+    assert "logistic" not in model.choice_.heads
+    assert model.choice_.n_rows == SETTINGS.curve_scores // K
+    new = means[y] + rng.normal(size=(n, 12))
+    assert model.score(new, y) >= FisherDiscriminant(ridge=model.ridge_, head="gaussian").fit(X, y).score(new, y) - 0.02
 
 
 @given(seed=st.integers(0, 10**6), shrinkage=st.sampled_from([1.0, 20.0, 500.0]))

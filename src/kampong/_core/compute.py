@@ -190,6 +190,8 @@ def _release_blas() -> None:
 
 def split(n: int, parts: int) -> list[tuple[int, int]]:
     """Cut `range(n)` into at most `parts` pieces of nearly equal length."""
+    if parts <= 1:
+        return [(0, n)]
     edges = np.linspace(0, n, min(parts, max(n, 1)) + 1).astype(int)
     return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 

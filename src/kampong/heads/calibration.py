@@ -76,7 +76,13 @@ def _cubics(nodes: tuple[float, ...]) -> Float:
 
 
 def fit_weights(
-    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = GAIN
+    scores: Float,
+    judged: Judged,
+    start: Float,
+    *,
+    signed: int | None = None,
+    begin: Float | None = None,
+    gain: float = GAIN,
 ) -> tuple[Float, float]:
     """Fit probabilities softmax(Σ_a b_a scores_a) with b ≥ 0, by the least log-loss; convex, so there is one answer.
 
@@ -93,6 +99,8 @@ def fit_weights(
         Weights to stay near to where the rows say nothing.
     signed : int, optional
         A score whose weight may be negative: the prior of the classes.
+    begin : array of shape (A,), optional
+        Weights that are near the answer: they save steps and do not change it.
     gain : float
         Newton's method ends with a step that gains less.
 
@@ -103,12 +111,18 @@ def fit_weights(
     loss : float
         The mean log-loss.
     """
-    weights, losses = fit_each(scores[None], judged, start, signed=signed, gain=gain)
+    weights, losses = fit_each(scores[None], judged, start, signed=signed, begin=begin, gain=gain)
     return weights[0], float(losses[0])
 
 
 def fit_each(
-    scores: Float, judged: Judged, start: Float, *, signed: int | None = None, gain: float = GAIN
+    scores: Float,
+    judged: Judged,
+    start: Float,
+    *,
+    signed: int | None = None,
+    begin: Float | None = None,
+    gain: float = GAIN,
 ) -> tuple[Float, Float]:
     """Fit the weights of several problems on the same rows, all at once: where rows are few, each step is a few calls.
 
@@ -122,6 +136,8 @@ def fit_each(
         Weights to stay near to where the rows say nothing.
     signed : int, optional
         A score whose weight may be negative: the prior of the classes.
+    begin : array of shape (A,), optional
+        Weights that are near the answers: they save steps and do not change them.
     gain : float
         Newton's method ends with a step that gains less.
 
@@ -136,7 +152,7 @@ def fit_each(
     problem = _Weighing(scores, judged)
     precision = (problem.sizes / SPREAD) ** 2 / problem.total
     precision[:, ~bounded] = 10.0 / problem.total  # near-equal classes would let the weight of a prior run away
-    return problem.solve(start, precision, bounded, gain)
+    return problem.solve(start, precision, bounded, gain, begin)
 
 
 class _Weighing:
@@ -154,16 +170,20 @@ class _Weighing:
         self.blocks: list[Float] = [np.ascontiguousarray(scores[:, :, a:b].swapaxes(2, 3)) for a, b in self.parts]
         spread = np.concatenate([block.var(axis=2) for block in self.blocks], axis=2)
         self.sizes: Float = np.sqrt(spread @ self.weights) + 1e-9
-        few, self.coarse = slice(None, None, max(1, n // COARSE)), None
-        if n >= 4 * COARSE and judged.weights[few].sum() > 0:
+        # of many classes a few rows are many numbers: there every eighth row, else so many that steps cost little
+        step, self.coarse = max(n // COARSE, 8 if len(self.parts) >= MANY else 1), None
+        few = slice(None, None, step)
+        if step >= 4 and judged.weights[few].sum() > 0:
             self.coarse = _Weighing(scores[:, :, few], Judged(judged.codes[few], judged.weights[few]))
 
-    def solve(self, start: Float, precision: Float, bounded: np.ndarray, gain: float) -> tuple[Float, Float]:
+    def solve(
+        self, start: Float, precision: Float, bounded: np.ndarray, gain: float, begin: Float | None = None
+    ) -> tuple[Float, Float]:
         """Fit the weights, those that are bounded from zero up; return them and the log-losses."""
         # From flat scores Newton's method always finds its way; from saturated ones it may not.
         centre = start * np.minimum(1.0, 2.0 / (self.sizes @ np.abs(start) + 1e-9))[:, None]
-        b = centre
-        if self.coarse is not None:
+        b = centre if begin is None else np.tile(begin, (len(centre), 1))
+        if self.coarse is not None and begin is None:
             # few of the rows show the way; where it ends is a matter of all of them
             b, _ = self.coarse._descend(b, centre, precision, bounded, 1e-5)
         return self._descend(b, centre, precision, bounded, gain)
@@ -264,6 +284,9 @@ def bounded_step(
         What is not at its bound in the end.
     """
     A, places = b.shape[1], np.arange(b.shape[1])
+    if A == 1:
+        alone = -gradient / hessian[:, :, 0]
+        return np.where(bounded, np.maximum(alone, -b), alone), free
     size = 1e-12 * (1.0 + np.abs(b))
     free = free | ~bounded
     if free.all():
@@ -289,8 +312,15 @@ def bounded_step(
 
 def log_softplus(values: Float) -> Float:
     """Return log(log(1 + exp(x))): a regression on the classes as scores, though it may be below zero."""
+    result: Float = np.abs(values)
+    np.negative(result, out=result)
+    np.exp(result, out=result)
+    np.log1p(result, out=result)  # numpy's logaddexp takes three times as long
+    result += np.maximum(values, 0.0)
     low = values < -30.0
-    return np.where(low, values, np.log(np.logaddexp(0.0, np.where(low, -30.0, values))))
+    np.log(result, out=result, where=~low)
+    np.copyto(result, values, where=low)
+    return result
 
 
 def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
@@ -357,9 +387,17 @@ def badness(
 
     Where candidates are judged by different rows, `rows_in_all` makes the share of the log-loss the same.
     """
+    return float(_badness(calibrated(scores, sharpness, tail), judged, rows_in_all))
+
+
+def badness_each(scores: Float, judged: Judged) -> Float:
+    """Return the badness of several candidates, (B, n, K), judged by the same rows as they are."""
+    return _badness(log_softmax(scores), judged, None)
+
+
+def _badness(logs: Float, judged: Judged, rows_in_all: float | None) -> Float:
     weight = float(judged.weights.sum()) if rows_in_all is None else rows_in_all
-    logs = np.maximum(calibrated(scores, sharpness, tail), -700.0)
-    rows = np.arange(len(judged.codes))
-    shares, mine = judged.weights / judged.weights.sum(), logs[rows, judged.codes]
-    error = 1.0 - shares @ (np.exp(SHARP * mine) / np.exp(SHARP * logs).sum(axis=1))
-    return float(error - (LOSS_SHARE + LOSS_ROWS / (2.0 * LOSS_ROWS + weight)) * (shares @ mine))
+    logs = np.maximum(logs, -700.0)
+    shares, mine = judged.weights / judged.weights.sum(), logs[..., np.arange(len(judged.codes)), judged.codes]
+    error = 1.0 - (np.exp(SHARP * mine) / np.exp(SHARP * logs).sum(axis=-1)) @ shares
+    return np.asarray(error - (LOSS_SHARE + LOSS_ROWS / (2.0 * LOSS_ROWS + weight)) * (mine @ shares))

@@ -153,27 +153,57 @@ class WhiteHead(Head):
 
 def cosine_scores(products: Float, squares: Float, lengths: Float) -> Float:
     """Return the cosine of rows to class means from their products, the squared lengths of the means, and the rows'."""
-    cosine: Float = products / np.maximum(np.sqrt(np.maximum(squares, 0.0)) * lengths[:, None], TINY)
+    cosine: Float = products / np.maximum(np.sqrt(np.maximum(squares, 0.0)) * lengths[..., None], TINY)
     return np.clip(cosine, -2.0, 2.0)  # where both lengths vanish
 
 
 def regression_map(centres: Float, priors: Float) -> Float:
-    """Return Wᵀ, (p, K), of least squares on the classes: f(z) = priors + z·Wᵀ in whitened coordinates."""
+    """Return Wᵀ, (p, K), of least squares on the classes: f(z) = priors + z·Wᵀ in whitened coordinates.
+
+    With C the class means times √priors, (I + C·Cᵀ)⁻¹·C = C·(I + Cᵀ·C)⁻¹: the smaller system is solved. Axes before
+    those of `centres` are problems of their own.
+    """
     root = np.sqrt(priors)
     scaled = root[:, None] * centres
-    inner = scaled @ scaled.T
-    inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
-    solved: Float = linalg.cho_solve(linalg.cho_factor(inner), scaled) * root[:, None]
-    return solved.T
+    turned = scaled.swapaxes(-1, -2)
+    if scaled.shape[-1] < scaled.shape[-2]:
+        return np.asarray(np.linalg.solve(_lifted(turned @ scaled), turned) * root)
+    return np.asarray(np.linalg.solve(_lifted(scaled @ turned), scaled).swapaxes(-1, -2) * root)
 
 
-def regression_of(products: Float, gram: Float, priors: Float) -> Float:
-    """Return what the regression adds to the priors, from products of rows with class means and of these."""
+def _lifted(matrix: Float) -> Float:
+    """Return I + A, and a little more for classes without spread, which are very far apart."""
+    places = np.arange(matrix.shape[-1])
+    matrix[..., places, places] += 1.0 + 1e-14 * np.trace(matrix, axis1=-2, axis2=-1)[..., None]
+    return matrix
+
+
+def regression_of(points: Float, centres: Float, products: Float, gram: Float, priors: Float) -> Float:
+    """Return what the regression adds to the priors, (n, K).
+
+    Parameters
+    ----------
+    points : array of shape (n, p)
+        Rows in whitened coordinates.
+    centres : array of shape (K, p)
+        The class means there.
+    products : array of shape (n, K)
+        Products of rows with class means.
+    gram : array of shape (K, K)
+        Products of these.
+    priors : array of shape (K,)
+        The shares of the classes.
+
+    Returns
+    -------
+    array of shape (n, K)
+        The products, weighed by the smaller of two systems. Axes before these are problems of their own.
+    """
+    if centres.shape[-1] < centres.shape[-2]:
+        return np.asarray(points @ regression_map(centres, priors))
     root = np.sqrt(priors)
-    inner = gram * root * root[:, None]
-    inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
-    solved: Float = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T * root
-    return solved
+    solved = np.linalg.solve(_lifted(gram * root * root[:, None]), (products * root).swapaxes(-1, -2))
+    return np.asarray(solved.swapaxes(-1, -2) * root)
 
 
 @dataclass(frozen=True)
@@ -212,7 +242,7 @@ class Regression(WhiteHead):
         """Return the head; the noise is what the class means say of it."""
         whitener, centres, priors = cls.white(inside)
         fitted = priors + centres @ regression_map(centres, priors)
-        return cls(False, whitener, centres, priors, noise_of(fitted, np.arange(len(priors)), priors))
+        return cls(False, whitener, centres, priors, float(noise_of(fitted, np.arange(len(priors)), priors)))
 
     def again(self, inside: Inside, wide: Inside, moved: Callable[[], Moved]) -> Self:
         """Return the head for other statistics, with the noise that was measured."""
@@ -235,11 +265,11 @@ class Regression(WhiteHead):
         return super().inconsistent() or ("" if self.noise > 0 else f"noise is {self.noise}")
 
 
-def noise_of(fitted: Float, codes: np.ndarray, weights: Float) -> float:
-    """Return the root mean square of a regression on the classes that rows do not have."""
-    own = fitted[np.arange(len(codes)), codes]
-    squares = (np.square(fitted).sum(axis=1) - np.square(own)) @ weights
-    return float(np.sqrt(max(squares / max(weights.sum() * (fitted.shape[1] - 1), TINY), 1e-12)))
+def noise_of(fitted: Float, codes: np.ndarray, weights: Float) -> Float:
+    """Return the root mean square of regressions, (…, n, K), on the classes that rows do not have."""
+    own = fitted[..., np.arange(len(codes)), codes]
+    squares = (np.square(fitted).sum(axis=-1) - np.square(own)) @ weights
+    return np.asarray(np.sqrt(np.maximum(squares / max(weights.sum() * (fitted.shape[-1] - 1), TINY), 1e-12)))
 
 
 def _solve(covariance: Float | float, rows: Float) -> Float:

@@ -113,8 +113,11 @@ class Problem:
         lift = np.tile(self.pull, size // len(self.pull)) + 1e-9 * max(float(np.trace(hessian)), TINY) / size
         matrix = hessian.copy()
         matrix.flat[:: size + 1] += lift
-        factor: tuple[Float, bool] = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
-        return factor
+        # LAPACK itself: for few numbers scipy's checks take longer
+        factor, wrong = linalg.lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        if wrong:
+            raise linalg.LinAlgError("the Hessian is not positive definite")
+        return factor, False
 
     def left_out(self, theta: Float, factor: tuple[Float, bool], some: Integer, gone: Float) -> Float:
         """Return what rows would score without themselves, one Newton step from weights that know all rows.
@@ -204,7 +207,7 @@ def _descend(problem: Problem, theta: Float, factor: tuple[Float, bool], gain: f
         for move, change, product in reversed(known):
             shares.append(float(move @ step) / product)
             step -= shares[-1] * change
-        inner = linalg.cho_solve(factor, (C.T @ step.reshape(theta.shape)).ravel(), check_finite=False)
+        inner: Float = linalg.lapack.dpotrs(factor[0], (C.T @ step.reshape(theta.shape)).ravel(), lower=factor[1])[0]
         step = (C @ inner.reshape(-1, theta.shape[1])).ravel()
         for (move, change, product), share in zip(known, reversed(shares), strict=True):
             step += (share - float(change @ step) / product) * move

@@ -57,7 +57,7 @@ class Mixture(WhiteHead):
         """Return the head with the weights of a lone Gaussian."""
         whitener, centres, priors = cls.white(inside)
         fitted = priors + centres @ regression_map(centres, priors)
-        noise = noise_of(fitted, np.arange(len(priors)), priors)
+        noise = float(noise_of(fitted, np.arange(len(priors)), priors))
         return cls(False, whitener, centres, priors, noise, np.append(START, [0.0, 0.0]))
 
     @property

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-from scipy import linalg
 
 from kampong.heads.calibration import Judged, badness, calibrate_each, fit_each, fit_weights, least_point, log_softplus
 from kampong.heads.head import HEADS, build_head
@@ -107,31 +106,35 @@ def own_heads() -> list[str]:
 
 @dataclass(frozen=True)
 class Parts:
-    """What rows of the sample score at one ridge: as they are, and each without itself."""
+    """What rows of the sample score at one ridge, or at several, which are then the first axis of each array."""
 
     products: Float
     squares: Float
     regression: Float
-    gram: Float
+    centres: Float
 
 
-def member_scores(parts: Parts, log_priors: Float, noise: float, seen: np.ndarray) -> Float:
-    """Return Gaussian, cosine, regression and prior scores, (4, n, K)."""
-    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.gram), axis=1))
+def member_scores(parts: Parts, log_priors: Float, noise: Float, seen: np.ndarray) -> Float:
+    """Return Gaussian, cosine, regression and prior scores, (…, 4, n, K)."""
+    lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.centres), axis=-1))
     gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
     cosine = cosine_scores(parts.products, parts.squares, lengths)
-    scores = np.stack(
-        [gaussian, cosine, log_softplus(parts.regression / noise), np.broadcast_to(log_priors, gaussian.shape)]
-    )
-    scores[:, :, ~seen] = EMPTY
+    regression = log_softplus(parts.regression / noise[..., None, None])
+    scores = np.stack([gaussian, cosine, regression, np.broadcast_to(log_priors, gaussian.shape)], axis=-3)
+    scores[..., ~seen] = EMPTY
     return scores
 
 
-def among_means(products: Float, gram: Float) -> Float:
-    """Return orthonormal coordinates of rows in the span of the class means, from their products with them."""
-    values, vectors = linalg.eigh(gram, check_finite=False)
-    kept = values > 1e-9 * values[-1]
-    return np.asarray(products @ (vectors[:, kept] / np.sqrt(values[kept])))
+def among_means(products: Float, centres: Float) -> Float:
+    """Return orthonormal coordinates of rows in the span of the class means, from their products with them.
+
+    `centres`, (K, p), are the means where the metric is the identity. The smaller of two matrices is diagonalised.
+    """
+    narrow, other = centres.shape[-1] < centres.shape[-2], centres.swapaxes(-1, -2)
+    values, vectors = np.linalg.eigh(other @ centres if narrow else centres @ other)
+    kept = values > 1e-9 * values[..., -1:]
+    inverse = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[..., None, :]
+    return np.asarray(products @ ((centres @ vectors * inverse if narrow else vectors) * inverse))
 
 
 def penalty_of(
@@ -210,12 +213,22 @@ class ClassEvidence(Evidence):
         What is known of the classes, for the head that is built in the end.
     n_features : int
         The number of columns.
+    begin : array of shape (4,), optional
+        Weights near those of the mixture, for instance at a ridge nearby.
     """
 
-    def __init__(self, scores: Float, judged: Judged, noise: float, inside: Inside, n_features: int) -> None:
+    def __init__(
+        self,
+        scores: Float,
+        judged: Judged,
+        noise: float,
+        inside: Inside,
+        n_features: int,
+        begin: Float | None = None,
+    ) -> None:
         self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
         self.nothing: Float = np.empty((0, n_features))
-        self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR)
+        self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR, begin=begin)
         self._candidates: dict[str, Candidate] = {}
 
     @property
@@ -321,7 +334,8 @@ class ClassEvidence(Evidence):
             return np.append(self.weights, np.zeros(TRAINED + 1 - MEMBERS)), self.loss
         every = np.concatenate([self.scores, *(member.scores[None] for member in self._members.values())])
         start = np.append(START, np.zeros(len(self._members)))
-        found, loss = fit_weights(every, self.judged, start, signed=PRIOR)
+        begin = np.append(self.weights, np.zeros(len(self._members)))
+        found, loss = fit_weights(every, self.judged, start, signed=PRIOR, begin=begin)
         weights = np.zeros(TRAINED + 1)
         weights[[*range(MEMBERS), *self._members]] = found
         return weights, loss

@@ -140,6 +140,7 @@ class HeldOutEvidence(ClassEvidence):
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not isinstance(self.statistics, ClassScatter | KernelScatter)
         text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
+        text = text and self.judges[0].n_components is None  # a number of directions bounds what a head looks at
         fits = 8 * len(self.inside.counts) * self.components.shape[1] <= SETTINGS.hinge_bytes
         return text and fits and rows_kept(self.statistics) >= SETTINGS.hinge_rows
 
@@ -307,7 +308,7 @@ def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float,
     """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
     noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
     scores = [member_scores(parts, _log_priors(counts), noise, counts > 0) for parts, counts in pieces]
-    return np.concatenate(scores, axis=1), noise
+    return np.concatenate(scores, axis=1), float(noise)
 
 
 def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:

@@ -13,7 +13,7 @@ from kampong._core.compute import project
 from kampong.heads import HEADS, Inside, build_head
 from kampong.heads.calibration import TINY
 from kampong.heads.head import inverse_root
-from kampong.heads.linear import regression_map, regression_of
+from kampong.heads.linear import regression_of
 from kampong.selection.evidence import EMPTY, Parts
 from kampong.selection.folds import Piece
 from kampong.selection.settings import SETTINGS
@@ -57,15 +57,15 @@ class Judge:
         if criterion.is_ridge and self.n_components is None:
             values, points, means = self._diagonal
             metric = 1.0 / (values + criterion.value)
-            products, gram = points[:most] @ (means * metric).T, means * metric @ means.T
-            fitted = priors + regression_of(products, gram, priors)
+            root = np.sqrt(metric)
+            points, centres = points[:most] * root, means * root
         else:
             directions = self._white(criterion, self._found(criterion))[0]
             points, centres = self.points[:most] @ directions, self.means @ directions
-            products, gram = points @ centres.T, centres @ centres.T
-            fitted = priors + points @ regression_map(centres, priors)
+        products, gram = points @ centres.T, centres @ centres.T
+        fitted = priors + regression_of(points, centres, products, gram, priors)
         squares = np.broadcast_to(gram.diagonal(), products.shape)
-        return Parts(products, squares, fitted, gram), self.counts
+        return Parts(products, squares, fitted, centres), self.counts
 
     def piece(self, criterion: Criterion) -> Piece:
         """Return all that heads are tried with along the directions of a criterion."""

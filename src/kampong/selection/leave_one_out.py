@@ -25,10 +25,10 @@ from scipy import linalg
 
 from kampong._core.compute import one_blas_thread, tall_times
 from kampong.criteria import FisherCriterion
-from kampong.heads.calibration import TINY, Judged, badness, fit_each, least_point
+from kampong.heads.calibration import TINY, Judged, badness_each, fit_each, least_point
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
-from kampong.heads.linear import noise_of
+from kampong.heads.linear import noise_of, regression_of
 from kampong.heads.logistic import FEW, OFFSET_PENALTY, PENALTIES, Logistic, fit_logistic, left_out_path, start_of
 from kampong.heads.logistic_training import by_batches
 from kampong.heads.mixture import PRIOR, START
@@ -93,6 +93,7 @@ class LeaveOneOut:
             if d <= SETTINGS.exact_columns
             else SETTINGS.wide_rows,
         )
+        most = min(most, max(SETTINGS.fewest_rows, SETTINGS.curve_scores // K))
         self.judges = known[: min(most, SETTINGS.wide_rows) if brief else most]
         # turned by all eigenvectors: every row where columns are few, else those that judge
         self.rows = tall_times(self.plain, self.vectors) if d <= SETTINGS.exact_columns else None
@@ -119,44 +120,42 @@ class LeaveOneOut:
         """Return classes and weights of some rows."""
         return Judged(self.codes[rows], self.weights[rows])
 
-    def parts(self, ridge: float, count: int | None = None) -> Parts:
-        """Return what the rows that judge, or the first of them, score without themselves.
+    def parts(self, ridge: float | Float, count: int | None = None) -> Parts:
+        """Return what the rows that judge, or the first of them, score without themselves at one ridge or at several.
 
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
-        metric = 1.0 / (self.values + ridge)
-        scaled = self.means * metric
-        gram, total = scaled @ self.means.T, self.total
-        rows, some = self.judging[:count], self.judges[:count]
+        root = 1.0 / np.sqrt(self.values + np.asarray(ridge)[..., None])[..., None, :]
+        rows, some, centres = self.judging[:count] * root, self.judges[:count], self.means * root
+        other, total = centres.swapaxes(-1, -2), self.total
+        gram = centres @ other
         codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
-        products, length = rows @ scaled.T, np.square(rows) @ metric
+        products, length = rows @ other, np.einsum("...ij,...ij->...i", rows, rows)
         without, gone = self._without(products, length, gram, some)
-        new_squares = gone.shrink[:, None] * (gram.diagonal() + gone.factor[:, None] * np.square(gone.other))
-        mine = gone.other[i, codes]
-        new_squares[i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
+        squares = gram.diagonal(axis1=-2, axis2=-1)[..., None, :]
+        new_squares = gone.shrink[:, None] * (squares + gone.factor[..., None] * np.square(gone.other))
+        mine = gone.other[..., i, codes]
+        new_squares[..., i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
         priors = self.counts / total
-        root = np.sqrt(priors)
-        inner = gram * root * root[:, None]
-        inner.flat[:: len(inner) + 1] += 1.0 + 1e-14 * np.trace(inner)  # classes without spread are very far apart
-        solved = linalg.cho_solve(linalg.cho_factor(inner), (products * root).T).T
-        fitted = priors + solved * root
-        lever = np.minimum(w / total * (1.0 + length - np.einsum("ij,ij->i", solved, products * root)), 1 - 1e-9)
-        fitted[i, codes] -= lever
-        fitted /= (1.0 - lever)[:, None]
-        return Parts(without, np.maximum(new_squares, 0.0), fitted, gram)
+        added = regression_of(rows, centres, products, gram, priors)
+        fitted = priors + added
+        lever = np.minimum(w / total * (1.0 + length - (added * products).sum(axis=-1)), 1 - 1e-9)
+        fitted[..., i, codes] -= lever
+        fitted /= (1.0 - lever)[..., None]
+        return Parts(without, np.maximum(new_squares, 0.0), fitted, centres)
 
     def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
         """Return products of rows with the class means, each without the row, by (1)."""
         codes, w, total = self.codes[some], self.gone[some], self.total
         i, left = np.arange(len(codes)), self.left[some]
         left = np.where(left > SETTINGS.least_left * self.counts[codes], left, self.counts[codes])
-        along = length - products[i, codes]
-        away = along - products[i, codes] + gram.diagonal()[codes]
+        along = length - products[..., i, codes]
+        away = along - products[..., i, codes] + gram[..., codes, codes]
         alpha = w * self.counts[codes] / (left * total)
         gap = np.maximum(1.0 - alpha * away, 1e-9)
-        gone = _Gone(products - gram[codes], away, gap, alpha / gap, (total - w) / total, w / left)
-        new = gone.shrink[:, None] * (products + (gone.factor * along)[:, None] * gone.other)
-        new[i, codes] -= gone.move * gone.shrink * along / gap
+        gone = _Gone(products - gram[..., codes, :], away, gap, alpha / gap, (total - w) / total, w / left)
+        new = gone.shrink[:, None] * (products + (gone.factor * along)[..., None] * gone.other)
+        new[..., i, codes] -= gone.move * gone.shrink * along / gap
         return new, gone
 
     def products(self, ridge: float, more: Float) -> tuple[Float, Float]:
@@ -175,14 +174,16 @@ class LeaveOneOut:
         both = tall_times(self.plain, self.vectors @ np.hstack([scaled.T, more]))
         products, along = np.hsplit(both, [len(scaled)])
         sizes = np.einsum("ij,ij->i", self.plain, self.plain)
-        length = np.square(among_means(products, gram)).sum(axis=1) + np.einsum("ij,ij->i", along, along)
+        length = np.square(among_means(products, self.means * np.sqrt(metric))).sum(axis=1) + np.einsum(
+            "ij,ij->i", along, along
+        )
         exact = np.square(self.judging) @ metric
         length += (exact - length[self.judges]).sum() / max(sizes[self.judges].sum(), TINY) * sizes
         length[self.judges] = exact
         return self._without(products, length, gram, slice(None))[0], along
 
-    def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
-        """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
+    def members(self, parts: Parts, rows: Integer) -> tuple[Float, Float]:
+        """Return the scores of the members of a mixture, (…, 4, n, K), and the noise of the regression."""
         noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
         return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
 
@@ -191,19 +192,43 @@ class LeaveOneOut:
         """Tell whether so few rows are left that they judge nothing."""
         return bool(self.own[self.judges].sum() < SETTINGS.fewest_rows)
 
-    def ridge(self) -> tuple[float, Float, Float]:
-        """Return the ridge of least errors, and the curve: ridges and what each is worth."""
-        few = self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
-        judged, decades = self.judged(few), SETTINGS.ridge_nodes
-        ridges = self.usual * 10.0**decades
-        with one_blas_thread():  # many small products: threads of BLAS would wait for each other
-            scores = np.stack([self.members(self.parts(ridge, len(few)), few)[0] for ridge in ridges])
-            weights, _ = fit_each(scores, judged, START, signed=PRIOR)
-            values = np.array(
-                [badness(np.tensordot(b, one, 1), judged) for b, one in zip(weights, scores, strict=True)]
-            )
-        best = least_point(decades, values + (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2)
-        return self.usual * 10.0**best, ridges, values
+    @property
+    def few_judges(self) -> Integer:
+        """The rows on which ridges are compared."""
+        return self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
+
+
+class Curve(NamedTuple):
+    """The ridge of least errors, nodes and what each is worth, and the weights of a mixture at the best node."""
+
+    ridge: float
+    nodes: Float
+    losses: Float
+    weights: Float | None
+
+
+def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
+    """Return the ridge of least errors of rows in each of some units.
+
+    The views have the same rows and differ in the units of their columns. All curves are fitted at once, because few
+    rows take less time than the calls for them.
+    """
+    few, decades = views[0].few_judges, SETTINGS.ridge_nodes
+    judged = views[0].judged(few)
+    nodes = [one.usual * 10.0**decades for one in views]
+    with one_blas_thread():  # many small products: threads of BLAS would wait for each other
+        scores = np.concatenate(
+            [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
+        )
+        weights, _ = fit_each(scores, judged, START, signed=PRIOR)
+        mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
+        curves = badness_each(mixed, judged).reshape(len(views), -1)
+    pull = (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2
+    found = []
+    for one, at, losses, b in zip(views, nodes, curves, np.split(weights, len(views)), strict=True):
+        ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
+        found.append(Curve(ridge, at, losses, b[np.argmin(losses + pull)]))
+    return found
 
 
 class _Gone(NamedTuple):
@@ -223,24 +248,32 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, and the ridge of the directions along which they judge heads."""
+    """Rows that are left out one by one, the ridge of the directions along which they judge heads, and near weights.
+
+    `bounded` heads look at these directions alone.
+    """
 
     rows: LeaveOneOut
     ridge: float
+    weights: Float | None = None
+    bounded: bool = False
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside)
+        kind = BoundedEvidence if self.bounded else LeaveOneOutEvidence
+        return kind(self.rows, self.ridge, components, inside, self.weights)
 
 
 class LeaveOneOutEvidence(ClassEvidence):
     """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
-    def __init__(self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside) -> None:
+    def __init__(
+        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, weights: Float | None = None
+    ) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
             scores, noise = rows.members(rows.parts(ridge), rows.judges)
-            super().__init__(scores, rows.judged(rows.judges), noise, inside, components.shape[1])
+            super().__init__(scores, rows.judged(rows.judges), float(noise), inside, components.shape[1], weights)
             self.more = self._more()
         self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
 
@@ -336,6 +369,12 @@ class LeaveOneOutEvidence(ClassEvidence):
             scores[held[judge.known]] = judge.scores(FisherCriterion(self.ridge))
         return np.maximum(scores, EMPTY)
 
+    def _linear_name(self) -> str:
+        """Return the linear head that is trained, "" where one step of it would take far longer than the scatter."""
+        rows, K, p = len(self.rows.codes), len(self.rows.counts), self.components.shape[1]
+        dear = rows * K * p > SETTINGS.logistic_cost and SETTINGS.logistic_scatters * p < K
+        return "" if dear else super()._linear_name()
+
     def _taught(self) -> Inside:
         points = tall_times(self.rows.plain, self.components.T)
         return replace(self.inside, points=points, codes=self.rows.codes, own=self.rows.own)
@@ -427,3 +466,13 @@ class LeaveOneOutEvidence(ClassEvidence):
         kept = sizes > 1e-9 * np.linalg.norm(weights)
         further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
         return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]]), further
+
+
+class BoundedEvidence(LeaveOneOutEvidence):
+    """The same for heads that look at no direction but those given."""
+
+    def _more(self) -> Float:
+        return np.empty((len(self.rows.values), 0))
+
+    def _sees_columns(self) -> bool:
+        return False

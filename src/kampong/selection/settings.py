@@ -50,7 +50,7 @@ class Settings:
         Validation rows at most of leave-one-out, up to `exact_columns` columns and above; the latter also choose a
         shrinkage, and all that is provisional ("stages").
     curve_scores : int
-        Rows × classes on which a parameter is chosen where leave-one-out has no closed form ("stages").
+        Rows × classes on which a parameter or a head is chosen at most, if the classes are many ("stages").
     labelled_share : float
         Share of rows with a label below which several labels per row choose no head ("defaults").
     leave_one_out_columns : int
@@ -62,6 +62,9 @@ class Settings:
         it saves its time ("stages") and changes no error ("tables").
     logistic_cost : float
         Rows × classes × columns up to which logistic regression is solved exactly ("stages").
+    logistic_scatters : float
+        Classes per column: above it, one step of logistic regression costs far more than the scatter, so it is not
+        tried where it costs more than `logistic_cost` ("stages").
     logistic_columns_cost : float
         Rows × classes × columns up to which logistic regression sees all columns ("stages").
     logistic_columns_penalty : float
@@ -114,6 +117,7 @@ class Settings:
     exact_columns: int = 64
     quadratic_gain: float = 0.8
     logistic_cost: float = 5e6
+    logistic_scatters: float = 4.0
     logistic_columns_cost: float = 4e8
     logistic_columns_penalty: float = 5e-3
     logistic_passes_cost: float = 6e8
