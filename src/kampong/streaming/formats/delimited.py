@@ -241,7 +241,7 @@ def _careful(schema: Schema, block: Block, spans: Sequence[tuple[int, int]]) -> 
     wrong: dict[int, str] = {}
     whole = [schema.label] if schema.label is not None and schema.label_kind == "integer" else []
     for name in (*schema.numbers, *whole):
-        columns[name] = _to_numbers(columns[name], name, wrong)
+        columns[name] = to_numbers(columns[name], name, wrong)
     return joined(schema, encode(schema, columns, len(kept), wrong), kept, dead, len(places), lambda: places)
 
 
@@ -282,7 +282,7 @@ def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[i
     return {name: pa.array(column, pa.string()) for name, column in texts if name in names}, ragged
 
 
-def _to_numbers(column: Any, name: str, wrong: dict[int, str]) -> Any:
+def to_numbers(column: Any, name: str, wrong: dict[int, str]) -> Any:
     """Return a column of text as numbers; other values become null and are noted as wrong."""
     compute = pa.compute
     missing = compute.is_in(column, value_set=pa.array(NULLS))
