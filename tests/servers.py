@@ -78,6 +78,128 @@ def postgresql():
         shutil.rmtree(home, ignore_errors=True)
 
 
+class Server:
+    """A server that a test can kill and start again; what it has stored stays."""
+
+    def __init__(self, arguments, port):
+        self.arguments, self.port, self.process = arguments, port, None
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(lambda: listens(self.port))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(30)
+
+
+class Broker:
+    """A broker of one kind: an address, and a way to send messages."""
+
+    server = None
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+
+    def close(self):
+        if self.server is not None:
+            self.server.kill()
+
+
+class Redis(Broker):
+    """Redis, with every entry on the disk before it is acknowledged."""
+
+    def __init__(self, folder, name="rows", *, password=""):
+        super().__init__(folder, name)
+        pytest.importorskip("redis", reason="Redis needs the `redis` extra")
+        port, self.password = free_port(), password
+        options = ["--port", port, "--dir", folder, "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+        options += ["--requirepass", password] if password else []
+        self.server = Server([program("redis-server"), *map(str, options)], port)
+        self.address = f"redis://127.0.0.1:{port}/{name}"
+
+    @property
+    def client(self):
+        import redis
+
+        return redis.Redis(port=self.server.port, password=self.password or None)
+
+    def send(self, messages):
+        with self.client as client, client.pipeline(transaction=False) as pipe:
+            for one in messages:
+                pipe.xadd(self.name, {"data": one})
+            pipe.execute()
+
+    def drop(self, left):
+        """Drop all but the newest messages."""
+        with self.client as client:
+            client.xtrim(self.name, maxlen=left, approximate=False)
+
+
+class Nats(Broker):
+    """NATS with JetStream, on the disk."""
+
+    def __init__(self, folder, name="rows"):
+        super().__init__(folder, name)
+        pytest.importorskip("nats", reason="NATS needs the `nats` extra")
+        port = free_port()
+        self.server = Server(
+            [program("nats-server"), "-js", "-sd", str(folder), "-a", "127.0.0.1", "-p", str(port)], port
+        )
+        self.address = f"nats://127.0.0.1:{port}/{name}"
+        self.do(lambda js: js.add_stream(name=name, subjects=[name]))
+
+    def do(self, work):
+        import asyncio
+
+        import nats
+
+        async def run():
+            client = await nats.connect(f"nats://127.0.0.1:{self.server.port}")
+            try:
+                return await work(client.jetstream())
+            finally:
+                await client.close()
+
+        return asyncio.run(run())
+
+    def send(self, messages):
+        async def work(js):
+            for start in range(0, len(messages), 500):
+                futures = [await js.publish_async(self.name, one) for one in messages[start : start + 500]]
+                for future in futures:
+                    await future
+
+        self.do(work)
+
+    def drop(self, left):
+        """Drop all but the newest messages."""
+        self.do(lambda js: js.purge_stream(self.name, keep=left))
+
+
+class Kafka(Broker):
+    """A cluster of librdkafka's own, which speaks the protocol of Kafka on this machine; four partitions."""
+
+    def __init__(self, folder, name="rows"):
+        super().__init__(folder, name)
+        kafka = pytest.importorskip("confluent_kafka", reason="Kafka needs the `kafka` extra")
+        self._cluster = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0})
+        (found,) = self._cluster.list_topics(timeout=10).brokers.values()
+        self.address = f"kafka://{found.host}:{found.port}/{name}"
+        self._producer = kafka.Producer({"bootstrap.servers": f"{found.host}:{found.port}", "log_level": 0})
+        self.sent = 0
+
+    def send(self, messages):
+        for one in messages:
+            self._producer.produce(self.name, one, partition=self.sent % 4)
+            self.sent += 1
+        assert self._producer.flush(30) == 0
+
+
+BROKERS = {"redis": Redis, "nats": Nats, "kafka": Kafka}
+
+
 def records(rows, *, seed=0, bad=0.0):
     """Return rows of three classes as dictionaries; some have a text where a number belongs."""
     rng = random.Random(seed)

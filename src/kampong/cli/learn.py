@@ -190,6 +190,23 @@ def learn(
             rich_help_panel=SOURCE,
         ),
     ] = "",
+    field: Annotated[
+        str,
+        typer.Option(
+            help="The field of an entry of Redis that holds the record.",
+            show_default="data, or all fields as columns",
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Where messages begin that were not read before, or whose place was dropped: earliest or latest.",
+            show_default=False,
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
     live: Annotated[
         bool,
         typer.Option(
@@ -290,6 +307,8 @@ def learn(
         untrusted=untrusted,
         query=query,
         order_by=order_by,
+        field=field,
+        start=start,
     )
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())

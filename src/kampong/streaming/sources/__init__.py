@@ -24,6 +24,9 @@ _KINDS: dict[str, Kind | str] = {
     "sqlite": "sqlite_table.SQLITE",
     "duckdb": "duckdb_table.DUCKDB",
     "postgresql": "postgresql_table.POSTGRESQL",
+    "redis": "redis_stream.REDIS",
+    "nats": "nats_stream.NATS",
+    "kafka": "kafka_topic.KAFKA",
 }
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
