@@ -25,7 +25,10 @@ EXIT_CODES = (  # one line: the help wraps it to the width of the terminal
 FEW = 0.03
 """A larger share of dead letters is said loudly."""
 
-COMMANDS = ("demo", "learn", "predict", "score", "report", "project", "inspect", "merge", "unlearn", "key", "reproduce")
+COMMANDS = (
+    *("demo", "learn", "predict", "score", "report", "project", "inspect", "merge", "unlearn", "sources", "key"),
+    "reproduce",
+)
 
 
 class _InOrderOfUse(TyperGroup):
@@ -51,7 +54,10 @@ MODEL, COLUMNS, SOURCE, RESULTS = "Model", "Columns", "Source", "Results"
 
 SourcePath = Annotated[
     list[str],
-    typer.Argument(help="A file, several of the same columns, a folder of them, or - for stdin.", show_default=False),
+    typer.Argument(
+        help="A file, several of the same columns, a folder of them, - for stdin, or an address (see kampong sources).",
+        show_default=False,
+    ),
 ]
 ModelFile = Annotated[str, typer.Option("--model", "-m", help="The model file.", show_default=False)]
 FORMAT = typer.Option("--format", rich_help_panel=SOURCE)  # `main` lists the formats

@@ -22,6 +22,7 @@ SHOWN = 5
 def refuse_stream_options(engine: str, source: Sequence[str], given: dict[str, Any], missing: str) -> None:
     """Refuse what belongs to one stream in order, and say what to do."""
     from kampong.streaming.errors import UsageError
+    from kampong.streaming.sources import scheme_of
 
     for option, value in given.items():
         if value:
@@ -33,6 +34,10 @@ def refuse_stream_options(engine: str, source: Sequence[str], given: dict[str, A
         raise UsageError(
             "--missing mean fills in the mean of the rows before, and parts have no common order. With --engine such "
             "records are dead letters."
+        )
+    for path in filter(scheme_of, source):
+        raise UsageError(
+            f"--engine reads files where its workers run, and {scheme_of(path)}:// is no file. Leave out --engine."
         )
     if "-" in source:
         raise UsageError("--engine reads files where its workers run, and stdin is not one. Give files or a folder.")

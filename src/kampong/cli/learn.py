@@ -202,8 +202,36 @@ def learn(
     max_record_bytes: MaxRecord = 8 * 2**20,
     max_classes: Annotated[int, typer.Option(help="Stop at more classes than this.", rich_help_panel=MODEL)] = 1000,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for more at the end of the file.", rich_help_panel=SOURCE)
+        bool, typer.Option("--follow", "-f", help="Wait for more at the end of the source.", rich_help_panel=SOURCE)
     ] = False,
+    query: Annotated[
+        str, typer.Option(help="Learn the rows of this query, in place of ?table=NAME.", rich_help_panel=SOURCE)
+    ] = "",
+    order_by: Annotated[
+        str,
+        typer.Option(
+            help="The columns that order a table, such as id or day,id: no two rows share their values. They are not "
+            "learnt.",
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
+    field: Annotated[
+        str,
+        typer.Option(
+            help="The field of an entry of Redis that holds the record.",
+            show_default="data, or all fields as columns",
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Where messages begin that were not read before, or whose place was dropped: earliest or latest.",
+            show_default=False,
+            rich_help_panel=SOURCE,
+        ),
+    ] = "",
     live: Annotated[
         bool,
         typer.Option(
@@ -301,7 +329,18 @@ def learn(
             as_json=as_json,
         )
         return
-    labelled = Source(source[0], checked(layout), follow=follow, live=live, more=tuple(source[1:]), untrusted=untrusted)
+    labelled = Source(
+        source[0],
+        checked(layout),
+        follow=follow,
+        live=live,
+        more=tuple(source[1:]),
+        untrusted=untrusted,
+        query=query,
+        order_by=order_by,
+        field=field,
+        start=start,
+    )
     targets = {"--model": model, "--out": out, "--dead-letters": letters, "--report": report}
     check_targets({**labelled.inputs(), **key_file(key)}, targets, labelled.endings())
     secret = _secret(token, no_token)

@@ -17,7 +17,7 @@ from kampong.files import CheckpointError, Contents, pack, read, write
 from kampong.files.container import TOO_LARGE, decode, encode
 from kampong.files.contents import flatten, to_lines
 from kampong.files.models import CLASSES, advice, try_unpack, unpack
-from kampong.streaming import formats
+from kampong.streaming import formats, sources
 from kampong.streaming.challenger import Challenger
 from kampong.streaming.columns.memory import Memory
 from kampong.streaming.columns.schema import KINDS, Layout, Schema, as_labels, is_whole
@@ -236,10 +236,11 @@ class Course:
     def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
         """Return what `to_state` wrote, if it belongs to the schema and the counters."""
         written = contents.part("written")
+        source = contents.text("source")
         course = cls(
-            source=contents.text("source"),
+            source=source,
             options=Options.from_state(contents.part("options")),
-            place=_place(contents, schema, counters),
+            place=_place(contents, schema, counters, source),
             written={name: _written(written.part(name)) for name in OUTPUTS},
             history=History.from_state(contents.part("history")),
             learnt=Learnt.from_state(contents.part("learnt")),
@@ -486,12 +487,12 @@ def _predictor_of(contents: Contents, model: StreamModel, state: StreamState) ->
     return state.course, predictor
 
 
-def _place(contents: Contents, schema: Schema, counters: Counters) -> dict[str, Any] | None:
-    """Return the place in the source, which is one of its format."""
+def _place(contents: Contents, schema: Schema, counters: Counters, source: str) -> dict[str, Any] | None:
+    """Return the place in the source, which is one of its kind and format."""
     if not counters.records and "place" not in contents:
         return None
     part = contents.part("place")
-    place = formats.get(schema.format).place_type.from_state(part)
+    place = sources.saved_kind(source).place_type(formats.get(schema.format)).from_state(part)
     part.require(place.fits(counters.records), f"it does not come after {counters.records} records")
     part.finish()
     return place.to_state()

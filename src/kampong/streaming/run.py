@@ -14,7 +14,7 @@ from kampong._core.compute import one_blas_thread
 from kampong.contract import stream_model
 from kampong.files import held, pack
 from kampong.files.signing import key_bytes
-from kampong.streaming import formats
+from kampong.streaming import formats, sources
 from kampong.streaming.arrow import pa
 from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.columns.memory import Memory
@@ -297,6 +297,7 @@ class _Learner:
         self.written: dict[str, Written] = {}
         self.files: list[str] = []
         self.letters, self.began = "", False
+        self.before = source.name  # the source of the saved place
         self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
         self.known: set[Any] = set(self.model.classes or ())
         self.observed: dict[str, Any] = {}
@@ -318,8 +319,9 @@ class _Learner:
         """Open the source: at its place, or at its start where what was saved had come to its end."""
         run, new, self.letters = self.run, self.run.finished, dead_letters
         place = run.place
+        self._check_kind()
         if new and run.schema is not None:
-            place = _place_of(run).next_source().to_state()
+            place = _place_of(run, self.before).next_source().to_state()
             found = self.source.format()
             if found != run.schema.format:
                 raise SourceError(
@@ -403,7 +405,7 @@ class _Learner:
         run = self.run
         if not run.place or (following is not None and following.get("file", 0) == run.place.get("file", 0)):
             return
-        place = _place_of(run)
+        place = _place_of(run, self.source.name)
         if place.started:
             run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.arrived, run.counters.dead)
 
@@ -716,6 +718,7 @@ class _Learner:
         run.model, run.schema, run.counters = model, state.schema, state.counters
         self.model = stream_model(model)
         run.place, run.history, self.written = course.place, course.history, course.written
+        self.before = course.source
         run.learnt = course.learnt
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
@@ -724,6 +727,18 @@ class _Learner:
         if course.coming is not None:
             self.coming = Coming(course.coming, course.coming.n_rows)
         self.known = set(self.model.classes or ())
+
+    def _check_kind(self) -> None:
+        """Refuse a source in which the saved place is none."""
+        run = self.run
+        if run.place and run.schema is not None:
+            chosen = formats.get(run.schema.format)
+            was, now = sources.saved_kind(self.before), self.source.kind
+            if was.place_type(chosen) is not now.place_type(chosen):
+                raise ResumeError(
+                    f"{self.source.path}: {self.model_file} was learnt from {self.before}, and goes on with sources of "
+                    f"that kind only. Learn this one with another --model, and merge both models."
+                )
 
     def _check_same(self, model: Mapping[str, Any], options: Options, free: Sequence[str]) -> None:
         """Refuse to go on with other options than those that are free."""
@@ -739,8 +754,8 @@ class _Learner:
             )
 
 
-def _place_of(run: Run) -> Any:
-    """Return the place of a run as an object of its format."""
+def _place_of(run: Run, source: str) -> Any:
+    """Return the place of a run, in a source of this name, as an object of its kind and format."""
     assert run.schema is not None
     assert run.place is not None
-    return formats.get(run.schema.format).place_type(**run.place)
+    return sources.saved_kind(source).place_type(formats.get(run.schema.format))(**run.place)

@@ -253,7 +253,7 @@ def _careful(schema: Schema, block: Block, spans: Sequence[tuple[int, int]]) -> 
     wrong: dict[int, str] = {}
     for name in schema.used:
         if name in schema.numeric:
-            columns[name] = _to_numbers(columns[name], name, schema.decimal, wrong)
+            columns[name] = to_numbers(columns[name], name, wrong, schema.decimal)
     return joined(schema, encode(schema, columns, len(kept), wrong), kept, dead, len(places), lambda: places)
 
 
@@ -293,7 +293,7 @@ def _columns(schema: Schema, lines: list[bytes]) -> tuple[dict[str, Any], dict[i
     return {name: pa.array(column, pa.string()) for name, column in texts if name in schema.used}, ragged
 
 
-def _to_numbers(column: Any, name: str, decimal: str, wrong: dict[int, str]) -> Any:
+def to_numbers(column: Any, name: str, wrong: dict[int, str], decimal: str = ".") -> Any:
     """Return a column of text as numbers; other values become null and are noted as wrong."""
     compute = pa.compute
     missing = compute.is_in(column, value_set=pa.array(NULLS))

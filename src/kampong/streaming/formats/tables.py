@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.streaming.arrow import pa
+from kampong.streaming.columns.cells import PLAIN
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import ResumeError, SourceError
+from kampong.streaming.formats.delimited import to_numbers
 from kampong.streaming.formats.format import FIRST, Format
 from kampong.streaming.formats.sandboxed_reader import batches_apart
 from kampong.streaming.sources.blocks import GO_ON
@@ -26,12 +28,16 @@ if TYPE_CHECKING:
     from kampong.files import Contents
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.formats.format import AnyPlace
     from kampong.streaming.sources.source import Source
 
 SMALLEST, LARGEST, GROWTH = 128, 8192, 4
 
 READING_FAILS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files, depending on where the damage is."""
+
+MIXED = {b"kampong": b"numbers and texts"}
+"""What is said of a column of text in which some texts were numbers; in other columns a text is never a number."""
 
 Batches = Callable[[Any, int], Iterator[tuple[int, Any]]]
 
@@ -112,7 +118,7 @@ class Slice:
 
     table: Any
     row: int
-    end: TablePlace
+    end: AnyPlace
     blank: bool = False
 
     @property
@@ -194,16 +200,20 @@ class Table(Format):
     def describe(self, source: Source, columns: Sequence[str], part: Slice, classes: Sequence[Any]) -> Schema:
         """Return the schema from the first rows."""
         table = part.table.slice(0, FIRST)
-        values = {name: _examples(table.column(i)) for i, name in enumerate(columns)}
+        values = {name: _examples(table.column(i), table.schema.field(i)) for i, name in enumerate(columns)}
         return infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
 
     def parse(self, schema: Schema, part: Slice) -> Batch:
         """Return the records of a slice."""
-        table, rows = part.table, part.table.num_rows
+        table, rows, wrong = part.table, part.table.num_rows, dict[int, str]()
         columns = {}
         for name in schema.used:
-            columns[name] = _as(table.column(name), pa.float64() if name in schema.numeric else pa.string(), name)
-        return joined(schema, encode(schema, columns, rows), np.arange(rows), {}, rows, part.places)
+            column = table.column(name)
+            if name in schema.numeric and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+                columns[name] = to_numbers(column.cast(pa.string()), name, wrong)
+            else:
+                columns[name] = _as(column, pa.float64() if name in schema.numeric else pa.string(), name)
+        return joined(schema, encode(schema, columns, rows, wrong), np.arange(rows), {}, rows, part.places)
 
 
 class Tables:
@@ -315,10 +325,12 @@ def _is_list(kind: Any) -> bool:
     return bool(lists) and bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
 
 
-def _examples(column: Any) -> list[Any]:
+def _examples(column: Any, field: Any) -> list[Any]:
     """Return values for finding a schema: numbers as numbers, all others as text."""
     types = pa.types
     kind = column.type
+    if field.metadata == MIXED:
+        return [_number(value) for value in column.to_pylist()]
     if types.is_integer(kind) or types.is_floating(kind):
         return list(column.to_pylist())
     if types.is_boolean(kind) or types.is_decimal(kind):
@@ -326,6 +338,11 @@ def _examples(column: Any) -> list[Any]:
     if types.is_temporal(kind):
         return list(column.cast(pa.string()).to_pylist())
     return [None if value is None else f"text {value}"[:80] for value in column.to_pylist()]
+
+
+def _number(text: str | None) -> float | str | None:
+    """Return a value of a column of numbers and texts."""
+    return text if text is None or PLAIN.fullmatch(text) is None else float(text)
 
 
 def _parquet_batches(path: Any, skip: int) -> Iterator[tuple[int, Any]]:

@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong._core.compute import available_threads
-from kampong.streaming import formats
+from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema
 from kampong.streaming.errors import SourceError
 from kampong.streaming.opening import open_bytes
+from kampong.streaming.sources.address import check_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.formats.format import Format, Opened, Part
+    from kampong.streaming.sources.kind import Kind
     from kampong.streaming.sources.learnt import LearntSource
 
 COMPRESSED = (".gz", ".zst")
 AHEAD = 2  # batches that each thread reads ahead
+LONGEST_CALL = 10.0  # seconds that a server may take to answer while the stream is closed
 PATIENCE = 0.2  # seconds until a request to stop is noticed while a pipe is silent
 
 
@@ -35,12 +38,12 @@ class Source:
     Parameters
     ----------
     path : str
-        A file, a folder of files of one format, or "-" for stdin. gzip and Zstandard are recognised by their first
-        bytes.
+        A file, a folder of files of one format, "-" for stdin, or an address such as "redis://host/stream": `kampong
+        sources` lists them. gzip and Zstandard are recognised by their first bytes.
     layout : Layout
         The label, the format and other facts; the rest is found in the first block.
     follow : bool
-        Whether to wait for more at the end of the file.
+        Whether to wait for more at the end of the source.
     live : bool
         Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
     more : tuple of str
@@ -51,6 +54,15 @@ class Source:
     known : tuple of LearntSource, optional
         What was learnt before: such files are left out, and one that has grown since goes on where it ended. By default
         every file is read.
+    query : str
+        A query whose rows are learnt, in place of a whole table.
+    order_by : str
+        The columns that a table is ordered by, such as "id" or "day,id". No two rows may have the same values.
+    field : str
+        The field of a message that holds the record, where messages have fields.
+    start : {"", "earliest", "latest"}
+        Where to begin a stream of messages that was not read before, or whose place its server has dropped. By default
+        the first begins with the earliest message, and the second is an error.
 
     See Also
     --------
@@ -74,6 +86,19 @@ class Source:
     more: tuple[str, ...] = ()
     untrusted: bool = False
     known: tuple[LearntSource, ...] | None = None
+    query: str = ""
+    order_by: str = ""
+    field: str = ""
+    start: str = ""
+
+    def __post_init__(self) -> None:
+        for path in filter(sources.scheme_of, (self.path, *self.more)):
+            check_address(path)  # before anything keeps the path, or prints it
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the source."""
+        return sources.kind_of(self.path)
 
     @property
     def name(self) -> str:
@@ -119,8 +144,10 @@ class Source:
         Stream
             An iterable of batches.
         """
+        kind = self.kind
+        kind.check(self)
         chosen = formats.get(self.format() if schema is None or apply else schema.format)
-        if self.follow and not chosen.can_grow:
+        if self.follow and not kind.can_follow(chosen):
             raise SourceError(
                 f"{self.path}: --follow needs lines of text; {chosen.name} files do not grow line by line."
             )
@@ -129,7 +156,8 @@ class Source:
                 f"{self.path}: --untrusted allows formats that withstand any bytes, and {chosen.name} does not say so "
                 "(`from_strangers`). Convert the file to CSV or JSON lines."
             )
-        opened = chosen.open(self, place, stop)
+        closed = threading.Event()
+        opened = kind.open(self, chosen, place, Either(stop, closed) if kind.has_address else stop)
         try:
             parts = iter(opened)
             if schema is None or apply:
@@ -140,11 +168,11 @@ class Source:
         except BaseException:
             opened.close()
             raise
-        return Stream(schema, parts, chosen.parse, opened, stop)
+        return Stream(schema, parts, kind.parser(chosen), opened, stop, closed, waits=kind.has_address)
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files that are read, by the name that a message gives them."""
-        return {"the source": [self.path, *self.more]}
+        return {"the source": self.kind.inputs(self)}
 
     def endings(self) -> tuple[str, ...]:
         """Return how the files of a folder end; () for a source that is no folder."""
@@ -154,6 +182,8 @@ class Source:
 
     def format(self) -> str:
         """Return the format that was stated, or that the name and the first bytes show."""
+        if found_by_kind := self.kind.format(self):
+            return found_by_kind
         if self.layout.format != "auto":
             return formats.get(self.layout.format).name
         if self.path == "-":
@@ -241,6 +271,18 @@ def _inside(folder: str, wanted: Format, *, needed: bool = True) -> list[str]:
     return found
 
 
+class Either(threading.Event):
+    """An event that is set when one of two is."""
+
+    def __init__(self, one: threading.Event | None, other: threading.Event) -> None:
+        super().__init__()
+        self._events = [event for event in (one, other) if event is not None]
+
+    def is_set(self) -> bool:
+        """Tell whether one of them is set."""
+        return any(event.is_set() for event in self._events)
+
+
 class Stream:
     """An open source: iterate over its batches, each with the place after it; read and parsed ahead, in order."""
 
@@ -250,11 +292,15 @@ class Stream:
         parts: Iterable[Part],
         parse: Callable[[Schema, Any], Batch],
         opened: Opened,
-        stop: threading.Event | None = None,
+        stop: threading.Event | None,
+        closed: threading.Event,
+        *,
+        waits: bool,
     ) -> None:
         self.schema, self._stop = schema, stop
         self._parts, self._parse, self._opened = parts, parse, opened
-        self._closed, self._reading = threading.Event(), False
+        self._closed, self._waits = closed, waits
+        self._reader: threading.Thread | None = None
 
     @property
     def skipped(self) -> list[str]:
@@ -262,17 +308,24 @@ class Stream:
         return list(getattr(self._opened, "skipped", ()))
 
     def close(self) -> None:
-        """Stop reading; the thread that reads closes the file when it has noticed."""
+        """Stop reading; the thread that reads closes the source when it has noticed.
+
+        A client of a server must not be at work when the process ends, so it is waited for; a pipe may be silent for
+        ever.
+        """
         self._closed.set()
-        if not self._reading:
+        if self._reader is None:
             self._opened.close()
+        elif self._waits:
+            self._reader.join(LONGEST_CALL)
 
     def __iter__(self) -> Iterator[Batch]:
-        threads, self._reading = max(1, available_threads()), True
+        threads = max(1, available_threads())
         waiting: queue.Queue[Future[Batch] | BaseException | None] = queue.Queue(AHEAD * threads)
         with ThreadPoolExecutor(threads) as pool:
             # A daemon thread: it may wait for a pipe for ever, and must not keep the process alive.
-            threading.Thread(target=self._read, args=(pool, waiting), daemon=True).start()
+            self._reader = threading.Thread(target=self._read, args=(pool, waiting), daemon=True)
+            self._reader.start()
             try:
                 while (item := self._next(waiting)) is not None:
                     if isinstance(item, BaseException):
@@ -301,9 +354,9 @@ class Stream:
                 waiting.put(pool.submit(self._one, part))
         except BaseException as error:
             last = error
+        self._opened.close()
         if not self._closed.is_set():
             waiting.put(last)
-        self._opened.close()
 
     def _one(self, part: Part) -> Batch:
         batch = self._parse(self.schema, part)

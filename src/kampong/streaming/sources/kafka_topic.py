@@ -1,0 +1,163 @@
+"""Topics of Kafka: all partitions, assigned at the offsets of the model file; group commits are ignored."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kampong.streaming.errors import SourceError, UsageError
+from kampong.streaming.sources.messages import BrokerKind, Feed, Message, dropped
+from kampong.streaming.sources.positions import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kampong.streaming.sources.address import Address
+    from kampong.streaming.sources.source import Source
+
+PATIENCE = 10.0  # seconds that a broker may take to answer
+MOST = 4 * LARGEST  # messages of a partition that may wait before its turn
+
+
+class KafkaFeed(Feed):
+    """The messages of a topic. Credentials come from the file that KAFKA_CONFIG names: name=value, one per line."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        self._kafka: Any = importlib.import_module("confluent_kafka")
+        self._name, self._topic = name, address.path
+        self._consumer: Any = self._kafka.Consumer(
+            {
+                "group.id": "kampong",
+                "log_level": 2,
+                **_settings(name),
+                "bootstrap.servers": address.server,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+            }
+        )
+        try:
+            found = self._ask(lambda: self._consumer.list_topics(self._topic, timeout=PATIENCE))
+            topic = found.topics[self._topic]
+            if topic.error is not None or not topic.partitions:
+                raise SourceError(f"{name}: {topic.error or 'the topic has no partitions'}. Check the address.")
+        except BaseException:
+            self.close()
+            raise
+        self._partitions = sorted(topic.partitions)
+        self.identity, self.waiting = f"kafka {found.cluster_id} {self._topic}", [deque() for _ in self._partitions]
+        count = len(self._partitions)
+        self._ends: list[int] | None = None
+        self._over, self._paused = [False] * count, [False] * count
+        self._choice = ""
+
+    def _ask(self, work: Any) -> Any:
+        try:
+            return work()
+        except self._kafka.KafkaException as error:
+            reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+            raise SourceError(f"{self._name}: {reason}. Check the address, and that the broker runs.") from None
+
+    def _place(self, partition: int, offset: int = 0) -> Any:
+        return self._kafka.TopicPartition(self._topic, self._partitions[partition], offset)
+
+    def _range(self, partition: int) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one after its last."""
+        place = self._place(partition)
+        low, high = self._ask(lambda: self._consumer.get_watermark_offsets(place, timeout=PATIENCE))
+        return int(low), int(high)
+
+    def start(self, at: Sequence[Any], choice: str, *, ends: bool) -> list[Any]:
+        """Begin to read."""
+        found, last = [], []
+        self._choice = choice
+        for i in range(len(self._partitions)):
+            low, high = self._range(i)
+            begin = high if choice == "latest" else low
+            offset = int(at[i]) if i < len(at) else begin
+            if not low <= offset <= high:
+                if not choice:
+                    raise dropped(
+                        self._name, f"offset {offset:,} of partition {self._partitions[i]}; it has {low:,} to {high:,}"
+                    )
+                offset = begin
+            found.append(offset)
+            last.append(high)
+            self._over[i] = ends and offset >= high
+        self._ends = last if ends else None
+        self._ask(lambda: self._consumer.assign([self._place(i, offset) for i, offset in enumerate(found)]))
+        return found
+
+    def fetch(self, seconds: float) -> None:
+        """Add messages to those that wait; the client finds a broker again that was gone."""
+        for message in self._ask(lambda: self._consumer.consume(LARGEST, seconds)):
+            if message.error() is None:
+                self._add(message)
+            else:
+                self._note(message)
+        for i, some in enumerate(self.waiting):
+            if (len(some) > MOST) != self._paused[i] and (not self._paused[i] or len(some) < LARGEST):
+                self._paused[i] = not self._paused[i]
+                act = self._consumer.pause if self._paused[i] else self._consumer.resume
+                self._ask(lambda act=act, i=i: act([self._place(i)]))
+
+    def _add(self, message: Any) -> None:
+        """Add a message, unless it came after the end."""
+        i, offset = self._partitions.index(message.partition()), message.offset()
+        end = None if self._ends is None else self._ends[i]
+        if end is None or offset < end:
+            self.waiting[i].append(Message(message.value() or b"", "", offset, offset + 1))
+        self._over[i] = end is not None and offset + 1 >= end
+
+    def _note(self, message: Any) -> None:
+        """Take an event that is no message: the end of a partition, or an error that does not pass by itself."""
+        error, codes = message.error(), self._kafka.KafkaError
+        if error.code() == codes._PARTITION_EOF:
+            self._over[self._partitions.index(message.partition())] = self._ends is not None
+        elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
+            i = self._partitions.index(message.partition())
+            if not self._choice:
+                raise dropped(self._name, f"partition {message.partition()}: {error.str()}")
+            low, high = self._range(i)
+            self._ask(lambda: self._consumer.seek(self._place(i, low if self._choice == "earliest" else high)))
+        elif error.fatal() or not (error.retriable() or error.code() < 0):
+            raise SourceError(f"{self._name}: {error.str()}.")
+
+    def over(self, partition: int) -> bool:
+        """Tell whether all messages of a partition that were there have been fetched."""
+        return self._over[partition]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
+
+
+class KafkaTopic(BrokerKind):
+    """Topics of Kafka, or of a broker that speaks its protocol."""
+
+    name, example = "kafka", "kafka://host:9092/topic"
+    place = "the next offset of every partition"
+    extra, packages = "kafka", ("confluent_kafka",)
+
+    def connect(self, source: Source, address: Address) -> KafkaFeed:
+        """Connect to a topic."""
+        return KafkaFeed(source.path, address)
+
+
+KAFKA = KafkaTopic()
+
+
+def _settings(name: str) -> dict[str, str]:
+    """Return the settings of the client in the file that KAFKA_CONFIG names."""
+    path = os.environ.get("KAFKA_CONFIG", "")
+    if not path:
+        return {}
+    try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise UsageError(f"{name}: KAFKA_CONFIG names {path}, which cannot be read: {error.strerror}.") from None
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,0 +1,299 @@
+"""Messages of a broker as blocks of lines: one record each, partitions in turn, with the place of each of them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from kampong._core.extras import extra
+from kampong.streaming import formats
+from kampong.streaming.columns.records import Batch, Dead, shown
+from kampong.streaming.errors import ResumeError, SourceError, UsageError
+from kampong.streaming.formats.format import LineFormat
+from kampong.streaming.sources.address import Address
+from kampong.streaming.sources.blocks import LATE, PAUSE, Block
+from kampong.streaming.sources.kind import Kind
+from kampong.streaming.sources.positions import Position
+
+if TYPE_CHECKING:
+    import threading
+    from collections import deque
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.formats.format import AnyPlace, Format
+    from kampong.streaming.sources.source import Source
+
+STARTS = ("", "earliest", "latest")
+
+
+class Message(NamedTuple):
+    """A message: its bytes or what is wrong with it, its number, and where its partition goes on after it."""
+
+    data: bytes
+    wrong: str
+    number: int
+    after: int | str
+
+
+class Feed(ABC):
+    """An open connection to the messages of a stream.
+
+    Attributes
+    ----------
+    identity : str
+        What tells the stream from others, wherever its server is.
+    waiting : list of deque of Message
+        The messages of each partition that were fetched and not taken.
+    """
+
+    identity: str
+    waiting: list[deque[Message]]
+
+    @abstractmethod
+    def start(self, at: Sequence[Any], choice: str, *, ends: bool) -> list[Any]:
+        """Begin to read.
+
+        Parameters
+        ----------
+        at : sequence
+            Where each partition goes on; those that are not in it begin with their first message.
+        choice : {"", "earliest", "latest"}
+            Where to go on if there is no such place, or if it has been dropped.
+        ends : bool
+            Whether to end with the messages that are there now.
+
+        Returns
+        -------
+        list
+            Where each partition goes on, found and checked.
+        """
+
+    @abstractmethod
+    def fetch(self, seconds: float) -> None:
+        """Add messages to those that wait; return after so many seconds if none come."""
+
+    @abstractmethod
+    def over(self, partition: int) -> bool:
+        """Tell whether a partition has nothing more that is to be read."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class BrokerKind(Kind):
+    """Streams of messages, each of which is a record."""
+
+    options: ClassVar[tuple[str, ...]] = ("start",)
+
+    @abstractmethod
+    def connect(self, source: Source, address: Address) -> Feed:
+        """Connect to a stream."""
+
+    def place_type(self, chosen: Format) -> type[AnyPlace]:
+        """Return the place that such sources share."""
+        return Position
+
+    def format(self, source: Source) -> str:
+        """Return the format that was stated; otherwise JSON."""
+        lines = [one for one in map(formats.get, formats.names()) if isinstance(one, LineFormat)]
+        return self.stated(source, "jsonl", tuple(one.name for one in lines if not one.quoted(source)))
+
+    def parser(self, chosen: Format) -> Callable[[Schema, Any], Batch]:
+        """Return what makes rows and dead letters of messages."""
+        return partial(parse_messages, chosen)
+
+    def check(self, source: Source) -> None:
+        """Refuse options that do not belong to it."""
+        super().check(source)
+        if source.start not in STARTS:
+            raise UsageError(f"--from must be earliest or latest; got {source.start!r}.")
+        address = Address.of(source.path)
+        if not (address.server and address.path):
+            raise UsageError(f"{source.path}: host and stream are needed, as in {self.example}.")
+
+    def open(
+        self, source: Source, chosen: Format, place: Mapping[str, Any] | None, stop: threading.Event | None
+    ) -> Messages:
+        """Open a stream at a place, or at its start."""
+        with extra(self.extra, f"{self.name}://"):
+            return Messages(source, self.connect(source, Address.of(source.path)), place, stop)
+
+
+@dataclass(frozen=True)
+class MessageBlock(Block):
+    """Messages as lines, and those that cannot be lines.
+
+    Attributes
+    ----------
+    usable : tuple of int
+        Which of the messages the lines are.
+    numbers : tuple of int
+        Their numbers in their partitions.
+    unusable : tuple of Dead
+        The other messages.
+    """
+
+    usable: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    unusable: tuple[Dead, ...] = ()
+
+    @property
+    def blank(self) -> bool:
+        """Whether it holds no messages."""
+        return not (self.usable or self.unusable)
+
+    @property
+    def begins(self) -> bool:
+        """Whether it may hold a header: no message is one."""
+        return False
+
+    @property
+    def count(self) -> int:
+        """The number of lines."""
+        return len(self.usable)
+
+    def lines(self, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, bytes]]:
+        """Return each message: which one it is of this source, its number in its partition, and its bytes."""
+        texts = self.data.removesuffix(b"\n").split(b"\n") if self.usable else []
+        where = zip(self.usable, self.numbers, texts, strict=True)
+        return [(self.line + i + 1, number, text) for i, number, text in where]
+
+
+class Messages:
+    """The messages of a stream from a place on, in parts whose size depends only on the messages before."""
+
+    def __init__(
+        self, source: Source, feed: Feed, place: Mapping[str, Any] | None, stop: threading.Event | None
+    ) -> None:
+        self.name, self._feed, self._stop, self._follow = source.path, feed, stop, source.follow
+        self._most = source.layout.max_record_bytes
+        try:
+            self.place = Position.entering(place, feed.identity, self.name, again=source.known is None)
+            self._known, self._found = self.place.at != "[]", False
+            if len(self.place.values) > len(feed.waiting):
+                raise ResumeError(f"{self.name}: the stream has fewer partitions than this model has read.")
+            self._at = feed.start(self.place.values, source.start, ends=not source.follow)
+        except BaseException:
+            feed.close()
+            raise
+
+    @property
+    def skipped(self) -> list[str]:
+        """The source, if all its messages were read before."""
+        return [self.name] if self._known and not self._found else []
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._feed.close()
+
+    def __iter__(self) -> Iterator[MessageBlock]:
+        while (taken := self._take()) is not None:
+            yield self._block(*taken)
+
+    def _take(self) -> tuple[list[Message], int] | None:
+        """Return messages, one of each partition in turn, and whose turn is next; None at the end.
+
+        A partition that has nothing yet is waited for, so that the order is the same in every run. Only a followed
+        stream passes over it, after a second.
+        """
+        taken: list[Message] = []
+        waiting, turn, missed = self._feed.waiting, self.place.turn, 0
+        late, wanted = time.monotonic() + LATE, self.place.size
+        while len(taken) < wanted:
+            if waiting[turn]:
+                message = waiting[turn].popleft()
+                self._at[turn], missed = message.after, 0
+                taken.append(message)
+            elif self._feed.over(turn) or (self._follow and (missed or time.monotonic() >= late)):
+                missed += 1
+            else:
+                if self._stop is not None and self._stop.is_set():
+                    return None
+                self._feed.fetch(PAUSE)
+                continue
+            turn = (turn + 1) % len(waiting)
+            if missed >= len(waiting):
+                if taken or not self._follow:
+                    break
+                if self._stop is not None and self._stop.is_set():
+                    return None
+                self._feed.fetch(PAUSE)
+                missed = 0
+        return (taken, turn) if taken else None
+
+    def _block(self, taken: Sequence[Message], turn: int) -> MessageBlock:
+        """Return messages as a block, with the place after them."""
+        before, self.place, self._found = self.place, self.place.after(len(taken), self._at, turn), True
+        lines, usable, dead = [], [], []
+        for i, one in enumerate(taken):
+            wrong = one.wrong or ("the message is empty" if not one.data.strip() else "")
+            if len(one.data) > self._most:
+                wrong = f"the message has {len(one.data):,} bytes, more than a record may have"
+            if wrong:
+                dead.append(Dead(i, before.in_source + i + 1, one.number, wrong, shown(one.data)))
+                continue
+            # A message is one record: a line break in it is a space, as between the parts of a JSON object.
+            lines.append(one.data.replace(b"\n", b" ") if b"\n" in one.data else one.data)
+            usable.append(i)
+        data = b"\n".join(lines) + b"\n" if lines else b""
+        numbers = tuple(taken[i].number for i in usable)
+        end: Any = self.place
+        return MessageBlock(data, 0, before.in_source, end, usable=tuple(usable), numbers=numbers, unusable=tuple(dead))
+
+
+def parse_messages(chosen: Format, schema: Schema, part: MessageBlock) -> Batch:
+    """Return the records of messages; every message is a row or a dead letter.
+
+    Parameters
+    ----------
+    chosen : Format
+        The format of the messages.
+    schema : Schema
+        What each column is.
+    part : MessageBlock
+        The messages.
+
+    Returns
+    -------
+    Batch
+        As many records as there are messages.
+    """
+    which = np.array(part.usable, dtype=np.int64)
+    if not len(which):
+        return Batch(None, None, which, list(part.unusable), len(part.unusable))
+    batch = chosen.parse(schema, part)
+    if batch.records != len(which):  # such as a comment, which is no record in a file
+        return parse_messages(chosen, schema, _without_comments(chosen, schema, part))
+    dead = [*part.unusable, *(one._replace(record=int(which[one.record])) for one in batch.dead)]
+    batch.good, batch.dead, batch.records = which[batch.good], sorted(dead), len(which) + len(part.unusable)
+    return batch
+
+
+def _without_comments(chosen: Format, schema: Schema, part: MessageBlock) -> MessageBlock:
+    """Return a block in which the messages that are not one record each are among the unusable ones."""
+    lines, usable, numbers, dead = [], [], [], list(part.unusable)
+    for i, (line, number, text) in zip(part.usable, part.lines(), strict=True):
+        one = replace(part, data=text + b"\n", usable=(i,), numbers=(number,), unusable=())
+        if chosen.parse(schema, one).records == 1:
+            lines.append(text + b"\n")
+            usable.append(i)
+            numbers.append(number)
+        else:
+            dead.append(Dead(i, line, number, f"the message is not one record of {chosen.name}", shown(text)))
+    data = b"".join(lines)
+    return replace(part, data=data, usable=tuple(usable), numbers=tuple(numbers), unusable=tuple(dead))
+
+
+def dropped(name: str, what: str) -> SourceError:
+    """Return the error for a place that a server does not have any more."""
+    return SourceError(
+        f"{name}: the stream has dropped what comes after the place of this model ({what}), so messages may be lost. "
+        "Go on with --from earliest (all that are still there) or --from latest (only those that come from now on)."
+    )

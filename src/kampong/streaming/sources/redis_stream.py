@@ -1,0 +1,152 @@
+"""Streams of Redis: entries with a field of one record each, or whose fields are the columns."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from kampong.streaming.errors import SourceError, UsageError
+from kampong.streaming.sources.messages import BrokerKind, Feed, Message, dropped
+from kampong.streaming.sources.positions import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kampong.streaming.sources.address import Address
+    from kampong.streaming.sources.source import Source
+
+START = "0-0"
+FIELD = b"data"
+NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class RedisFeed(Feed):
+    """The entries of a stream.
+
+    Credentials come from the environment: REDIS_PASSWORD or REDISCLI_AUTH, and REDIS_USERNAME.
+    """
+
+    def __init__(self, name: str, address: Address, field: str) -> None:
+        self._redis: Any = importlib.import_module("redis")
+        self._name, self._key, self._field = name, address.path, field.encode()
+        host, _, port = address.server.partition(":")
+        if not port.isdigit() and port:
+            raise UsageError(f"{name}: {port!r} is no port. Write redis://host:6379/stream.")
+        self._client = self._redis.Redis(
+            host=host,
+            port=int(port or 6379),
+            db=int(address.options.get("db", 0)),
+            ssl=address.options.get("tls", "") == "yes",
+            username=os.environ.get("REDIS_USERNAME"),
+            password=os.environ.get("REDIS_PASSWORD") or os.environ.get("REDISCLI_AUTH"),
+        )
+        self.identity, self.waiting = f"redis {self._key}", [deque()]
+        self._last, self._end, self._over, self._choice = START, "+", False, ""
+
+    def start(self, at: Sequence[Any], choice: str, *, ends: bool) -> list[Any]:
+        """Begin to read."""
+        self._choice = choice
+        try:
+            newest = self._newest()
+            self._last = str(at[0]) if at else newest if choice == "latest" else START
+            self._end = newest if ends else "+"
+            self._read(1)  # a place that was dropped is noticed now
+        except self._redis.RedisError as error:
+            raise SourceError(f"{self._name}: {error}. Check the address, and that the server runs.") from None
+        self._over = ends and newest == self._last
+        return [self._last]
+
+    def _newest(self) -> str:
+        last = self._client.xrevrange(self._key, count=1)
+        return str(last[0][0].decode()) if last else START
+
+    def fetch(self, seconds: float) -> None:
+        """Add entries to those that wait, or sleep; a server that is gone is asked again."""
+        try:
+            found = self._read(LARGEST)
+        except (self._redis.ConnectionError, self._redis.TimeoutError):
+            time.sleep(seconds)
+            return
+        except self._redis.RedisError as error:
+            raise SourceError(f"{self._name}: {error}.") from None
+        for key, fields in found:
+            self._last = key.decode()
+            number = int(self._last.partition("-")[0])
+            self.waiting[0].append(Message(*self._record(fields), number, self._last))
+        if not found and self._end != "+":
+            self._over = True
+        elif not found:
+            time.sleep(seconds)
+        else:
+            self._over = self._last == self._end
+
+    def _read(self, count: int) -> list[Any]:
+        """Return the entries after the last one, which must still be there: else others may have gone with it."""
+        if self._last == START:
+            return list(self._client.xrange(self._key, min="-", max=self._end, count=count))
+        found = self._client.xrange(self._key, min=self._last, max="+", count=count + 1)
+        if found and found[0][0].decode() == self._last:
+            end = self._end
+            return [one for one in found[1:] if end == "+" or _order(one[0].decode()) <= _order(end)]
+        if not self._choice:
+            raise dropped(self._name, f"the entry {self._last}")
+        if self._choice == "latest":
+            self._last = self._newest()
+            return []
+        return list(found[:count])
+
+    def _record(self, fields: Mapping[bytes, bytes]) -> tuple[bytes, str]:
+        """Return the record of an entry, or what is wrong with it."""
+        name = self._field or (FIELD if FIELD in fields else b"")
+        if not name:
+            return _as_object(fields), ""
+        if name not in fields:
+            return b"", f"the entry has no field {name.decode('utf-8', 'replace')!r}"
+        return fields[name], ""
+
+    def over(self, partition: int) -> bool:
+        """Tell whether all entries that were there have been fetched."""
+        return self._over
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+class RedisStream(BrokerKind):
+    """Streams of Redis, or of a server that speaks its protocol."""
+
+    name, example = "redis", "redis://host:6379/stream"
+    place = "the id of the last entry"
+    extra, packages = "redis", ("redis",)
+    options: ClassVar[tuple[str, ...]] = ("start", "field")
+
+    def connect(self, source: Source, address: Address) -> RedisFeed:
+        """Connect to a stream."""
+        return RedisFeed(source.path, address, source.field or address.options.get("field", ""))
+
+
+REDIS = RedisStream()
+
+
+def _order(key: str) -> tuple[int, int]:
+    """Return an id as two numbers, which are in the order of the entries."""
+    first, _, second = key.partition("-")
+    return int(first), int(second or 0)
+
+
+def _as_object(fields: Mapping[bytes, bytes]) -> bytes:
+    """Return the fields of an entry as a JSON object; what is written as a number is one."""
+    values = {
+        name.decode("utf-8", "replace"): msgspec.Raw(value)
+        if NUMBER.fullmatch(value)
+        else value.decode("utf-8", "replace")
+        for name, value in fields.items()
+    }
+    return msgspec.json.encode(values)
