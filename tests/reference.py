@@ -114,3 +114,33 @@ def entropy(y):
     """Return the entropy of labels, in nats."""
     shares = [np.mean(y == label) for label in np.unique(y)]
     return -sum(share * np.log(share) for share in shares)
+
+
+def two_covariances(X, y, *, ridge, units=1.0, priors=None):
+    """Return m, B and W of the two-covariance model: B from the class means by its moments, W = S_w + ridge."""
+    X = X / units
+    labels, d = np.unique(y), X.shape[1]
+    W = scatters(X, y)[1] + ridge * np.eye(d)
+    counts = np.array([np.sum(y == label) for label in labels])
+    shares = counts / len(y) if priors is None else np.asarray(priors)
+    means = np.array([X[y == label].mean(axis=0) for label in labels])
+    mean = sum(share * one for share, one in zip(shares, means, strict=True))
+    S_b = sum(share * np.outer(one - mean, one - mean) for share, one in zip(shares, means, strict=True))
+    noise = sum(share * (1 - share) / count for share, count in zip(shares, counts, strict=True))
+    values, vectors = np.linalg.eigh(W)
+    root, back = vectors * np.sqrt(values) @ vectors.T, vectors / np.sqrt(values) @ vectors.T
+    values, vectors = np.linalg.eigh(back @ (S_b - noise * W) @ back)
+    B = root @ (vectors * np.maximum(values, 0)) @ vectors.T @ root / (1 - sum(share**2 for share in shares))
+    return mean, B, W
+
+
+def same_class_ratio(rows, row, mean, B, W):
+    """Return log p(rows and row | one class) − log p(rows | one class) − log p(row), each one large Gaussian."""
+    return _one_class([*rows, row], mean, B, W) - _one_class(rows, mean, B, W) - _one_class([row], mean, B, W)
+
+
+def _one_class(rows, mean, B, W):
+    n = len(rows)
+    covariance = np.kron(np.ones((n, n)), B) + np.kron(np.eye(n), W)
+    away = np.concatenate([row - mean for row in rows])
+    return -0.5 * (np.linalg.slogdet(2 * np.pi * covariance)[1] + away @ np.linalg.solve(covariance, away))

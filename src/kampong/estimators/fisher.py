@@ -14,6 +14,7 @@ from kampong.data.validation import check_number
 from kampong.estimators.following import EFFORT, FollowsDrift
 from kampong.estimators.novelty import score_samples
 from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
+from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
@@ -205,6 +206,7 @@ class FisherDiscriminant(FollowsDrift):
         self.effort = effort
 
     score_samples = score_samples
+    same_class = same_class
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

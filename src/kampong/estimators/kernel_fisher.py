@@ -10,6 +10,7 @@ from kampong.data.labels import is_indicator
 from kampong.data.validation import check_number
 from kampong.estimators.kernel_subspace import KernelSubspace
 from kampong.estimators.novelty import score_samples
+from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.selection.choose import choose_parameter
 from kampong.selection.landmarks import landmark_trial
@@ -209,6 +210,7 @@ class KernelFisherDiscriminant(KernelSubspace):
     _tries = True
 
     score_samples = score_samples
+    same_class = same_class
 
     def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
         statistics = self._on_landmarks()
