@@ -343,6 +343,7 @@ TAKEN = {
     "a": (None, 2.5),
     "scale": (True,),
     "warm_start": (True,),
+    "probability": (True,),
     "verbose": (True,),
     "coef0": (-1.5, 2.5),
 }

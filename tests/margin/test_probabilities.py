@@ -11,7 +11,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kampong import from_bytes
 from kampong.heads.calibration import Judged, calibrated, fit_calibration
 from kampong.margin import CoreVectorClassifier
-from kampong.margin.probabilities import FOLDS, by_folds
+from kampong.margin.probabilities import by_folds
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.sampling import row_keys
 
 LOSSES = ["squared", "hinge"]
@@ -65,7 +66,7 @@ def test_folds_score_each_row_once_by_a_model_of_the_others(kernel):
     # the first fold, by the rule written out again: of each class every fifth row, in the order of the keys
     keys = row_keys(np.arange(1, 151), np.ones(150), seed=0)
     members = [np.flatnonzero(y == label) for label in model.classes_]
-    out = np.sort(np.concatenate([mine[np.argsort(keys[mine])][::FOLDS] for mine in members]))
+    out = np.sort(np.concatenate([mine[np.argsort(keys[mine])][:: SETTINGS.folds] for mine in members]))
     others = np.setdiff1d(np.arange(150), out)
     alone = clone(model).set_params(kernel="precomputed", probability=False)
     alone.fit(K[np.ix_(others, others)], y[others], weights[others])

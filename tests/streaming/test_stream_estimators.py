@@ -17,6 +17,7 @@ from stream_problems import without_clock, write_points
 
 MODELS = {
     "CandidCovarianceFreePCA": kampong.CandidCovarianceFreePCA(2),
+    "CoreVectorClassifier": kampong.CoreVectorClassifier(max_stored_rows=150),
     "CriterionSubspace": kampong.CriterionSubspace(criterion="margin", parameter=0.1),
     "FisherDiscriminant": kampong.FisherDiscriminant(),
     "InformationGain": kampong.InformationGain(2),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kampong.kernels.functions import BLOCK_ROWS
 from kampong.margin.core_set import Solution
 from kampong.margin.problem import UNKNOWN
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from kampong.margin.hull import Hull
     from kampong.margin.kernel_rows import KernelRows
     from kampong.margin.problem import Options
-
-AHEAD = 64
-"""Kernel rows computed at once: those of the patterns that are furthest away, which will be needed next."""
 
 
 def enclose_all(rows: KernelRows, hulls: list[Hull], options: Options) -> list[Solution]:
@@ -95,7 +93,8 @@ def enclose(rows: KernelRows, hull: Hull, epsilon: float, steps: int) -> Solutio
 def _kernel_row(rows: KernelRows, place: int, gradient: Float) -> Float:
     """Return a row of kernel values, float64."""
     if rows.slot_of[place] < 0:
-        near = np.argpartition(gradient, min(AHEAD, len(gradient) - 1))[:AHEAD]
-        rows.fetch(np.append(near[: rows.capacity - 1], place))
+        # a block of them costs little more than one; the furthest patterns will be needed next
+        near = np.argpartition(gradient, min(BLOCK_ROWS, len(gradient) - 1))[:BLOCK_ROWS]
+        rows.fetch(np.append(near[near != place][: rows.capacity - 1], place))
     row: Float = rows.store[rows.slot_of[place]].astype(np.float64)
     return row

@@ -200,11 +200,16 @@ class OnePassClassifier(Probabilities, MarginClassifier):
             )
         self.classes_ = classes
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        name, step = type(self).__name__, "10,000 is the default."
+        check_whole(name, "max_stored_rows", self.max_stored_rows, low=2, high=2**40, next_step=step)
+        if not isinstance(self.probability, bool | np.bool_):
+            raise ValueError(f"{name}: probability must be True or False, got {self.probability!r:.100}.")
+
     def _check_one_pass(self) -> None:
         """Refuse what needs all rows at once."""
         name = type(self).__name__
-        step = "10,000 is the default."
-        check_whole(name, "max_stored_rows", self.max_stored_rows, low=2, high=2**40, next_step=step)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
                 f"{name}.partial_fit cannot use kernel='precomputed': its matrix has no values for the stored rows. "

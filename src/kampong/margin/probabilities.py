@@ -16,8 +16,9 @@ from sklearn.utils import metaestimators
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
-from kampong.data.validation import in_dtype_of, validate_rows
+from kampong.data.validation import LEAST_WEIGHT, in_dtype_of, validate_rows
 from kampong.heads.calibration import Judged, calibrated, fit_calibration
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from kampong.files import Contents
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
-
-FOLDS = 5
-"""Parts of the rows that are held out in turn, as in scikit-learn."""
 
 
 class HeldOutScores(NamedTuple):
@@ -57,7 +55,7 @@ class HeldOutScores(NamedTuple):
         """Return what `_asdict` has written."""
         codes = contents.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
         scores = contents.array("scores", np.float64, (len(codes), n_classes))
-        found = cls(scores, codes, contents.array("weights", np.float64, (len(codes),), low=1e-300))
+        found = cls(scores, codes, contents.array("weights", np.float64, (len(codes),), low=LEAST_WEIGHT))
         contents.finish()
         return found
 
@@ -69,9 +67,9 @@ def class_scores(scores: Float) -> Float:
 
 def by_folds(model: Any, X: Rows, codes: Integer, weights: Float, n_classes: int) -> HeldOutScores:
     """Return the scores of rows by models of other rows, as far as these know all classes."""
-    folds = ranks_in_groups(row_keys(np.arange(1, len(codes) + 1), np.ones(len(codes)), seed=0), codes) % FOLDS
+    folds = ranks_in_groups(row_keys(np.arange(1, len(codes) + 1), np.ones(len(codes)), seed=0), codes) % SETTINGS.folds
     found, square = HeldOutScores.none(n_classes), model._kernel.name == "precomputed"
-    for fold in range(FOLDS):
+    for fold in range(SETTINGS.folds):
         out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         if not len(out) or len(np.unique(codes[rest])) < n_classes:
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kampong.data.validation import LEAST_WEIGHT
 from kampong.kernels.functions import gamma_from, moments
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Spread(NamedTuple):
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Spread:
         """Return what `_asdict` has written."""
-        total, fixed_at = (contents.number(name, low=1e-300) for name in ("total", "fixed_at"))
+        total, fixed_at = (contents.number(name, low=LEAST_WEIGHT) for name in ("total", "fixed_at"))
         mean = contents.array("mean", np.float64, (n_features,))
         variances = contents.array("variances", np.float64, (n_features,), low=0.0)
         contents.finish()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kampong._core.compute import stack
-from kampong.data.validation import rows_from, rows_state
+from kampong.data.validation import LEAST_WEIGHT, rows_from, rows_state
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
 if TYPE_CHECKING:
@@ -158,17 +158,13 @@ class StoredRows:
             stack(vectors, others)[order] if others.shape[0] else vectors,
             contents.array("codes", np.int64, (n,), low=0, high=n_classes - 1),
             numbers,
-            contents.array("counts", np.float64, (n,), low=LEAST),
+            contents.array("counts", np.float64, (n,), low=LEAST_WEIGHT),
             contents.array("coefficients", np.float64, (1 if n_classes == 2 else n_classes, n)),
             contents.array("totals", np.float64, (n_classes,), low=0.0),
             contents.whole("n_left"),
         )
         contents.finish()
         return found
-
-
-LEAST = 1e-300
-"""Rows of weight 0 are not stored."""
 
 
 def raised(counts: Float, total: float) -> Float:
