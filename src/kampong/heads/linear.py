@@ -184,7 +184,7 @@ def regression_of(points: Float, centres: Float, products: Float, gram: Float, p
     Parameters
     ----------
     points : array of shape (n, p)
-        Rows in whitened coordinates.
+        Rows in whitened coordinates; they are read only if p < K.
     centres : array of shape (K, p)
         The class means there.
     products : array of shape (n, K)

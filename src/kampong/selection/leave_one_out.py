@@ -82,8 +82,6 @@ class LeaveOneOut:
         )
         self.values = np.maximum(values, 0.0)
         self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
-        dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
-        self.plain = dense.astype(np.float64, copy=False) - self.mean
         self._take(sample)
         known = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         K, d = means.shape
@@ -95,14 +93,27 @@ class LeaveOneOut:
         )
         most = min(most, max(SETTINGS.fewest_rows, SETTINGS.curve_scores // K))
         self.judges = known[: min(most, SETTINGS.wide_rows) if brief else most]
-        # turned by all eigenvectors: every row where columns are few, else those that judge
-        self.rows = tall_times(self.plain, self.vectors) if d <= SETTINGS.exact_columns else None
-        turned = tall_times(self.plain[self.judges], self.vectors) if self.rows is None else self.rows[self.judges]
-        self.judging: Float = turned
+        self.judging = tall_times(self._centred(self.judges), self.vectors)
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
             self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
+
+    def _centred(self, some: Integer | slice) -> Float:
+        """Return some rows of the sample less the mean."""
+        rows = self.sample.rows[some]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return np.asarray(dense.astype(np.float64, copy=False) - self.mean)
+
+    @cached_property
+    def plain(self) -> Float:
+        """All rows less the mean: only the units that are chosen need them."""
+        return self._centred(slice(None))
+
+    @cached_property
+    def rows(self) -> Float | None:
+        """All rows along all eigenvectors, where columns are few."""
+        return tall_times(self.plain, self.vectors) if len(self.values) <= SETTINGS.exact_columns else None
 
     def _take(self, sample: Sample) -> None:
         """Take classes and weights of the sample, and what leaves its class with each row."""
@@ -125,19 +136,20 @@ class LeaveOneOut:
 
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
-        root = 1.0 / np.sqrt(self.values + np.asarray(ridge)[..., None])[..., None, :]
-        rows, some, centres = self.judging[:count] * root, self.judges[:count], self.means * root
-        other, total = centres.swapaxes(-1, -2), self.total
-        gram = centres @ other
+        metric = 1.0 / (self.values + np.asarray(ridge)[..., None])
+        root = np.sqrt(metric)[..., None, :]
+        rows, some, centres, total = self.judging[:count], self.judges[:count], self.means * root, self.total
+        gram = centres @ centres.swapaxes(-1, -2)
         codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
-        products, length = rows @ other, np.einsum("...ij,...ij->...i", rows, rows)
+        products, length = rows @ (centres * root).swapaxes(-1, -2), metric @ np.square(rows).T
         without, gone = self._without(products, length, gram, some)
         squares = gram.diagonal(axis1=-2, axis2=-1)[..., None, :]
         new_squares = gone.shrink[:, None] * (squares + gone.factor[..., None] * np.square(gone.other))
         mine = gone.other[..., i, codes]
         new_squares[..., i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
         priors = self.counts / total
-        added = regression_of(rows, centres, products, gram, priors)
+        white = rows * root if centres.shape[-1] < centres.shape[-2] else rows
+        added = regression_of(white, centres, products, gram, priors)
         fitted = priors + added
         lever = np.minimum(w / total * (1.0 + length - (added * products).sum(axis=-1)), 1 - 1e-9)
         fitted[..., i, codes] -= lever

@@ -489,7 +489,10 @@ class SampledScatter(ClassReservoir, ClassScatter):
         """Return these statistics and their sample, for reading only, as of rows divided by `units`."""
         kept = self._cut()
         view = super().in_units(units)
-        data = kept.data / (units[kept.indices] if self._sparse else np.tile(units, len(kept.keys)))
+        if self._sparse:
+            data = kept.data / units[kept.indices]
+        else:
+            data = (kept.data.reshape(len(kept.keys), -1) / units).ravel()
         view._kept = replace(kept, data=data)
         return view
 
