@@ -65,7 +65,15 @@ class Candidate:
 
 
 class Evidence(ABC):
-    """What candidates say of validation rows, which they have not learnt: all that `choose` reads."""
+    """What candidates say of validation rows, which they have not learnt: all that `choose` reads.
+
+    Attributes
+    ----------
+    judged : Judged or None
+        Classes and weights of the validation rows; None where a row has several labels.
+    """
+
+    judged: Judged | None = None
 
     @abstractmethod
     def offered(self) -> list[str]:
@@ -211,6 +219,8 @@ class ClassEvidence(Evidence):
     n_features : int
         The number of columns.
     """
+
+    judged: Judged
 
     def __init__(self, scores: Float, judged: Judged, noise: float, inside: Inside, n_features: int) -> None:
         self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
