@@ -24,7 +24,8 @@ from benchmarks.measure import data_folder, present
 from benchmarks.tables import tables
 from kampong import FisherDiscriminant
 from kampong.estimators.following import EFFORT
-from kampong.online.follower import RECENT, Follower
+from kampong.online.follower import Follower
+from kampong.online.settings import Settings
 from kampong.selection.losses import HeldOutLosses
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ def on_stream(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows = codes[start : start + 500]
         follower.learn(X[start : start + 500], rows, np.ones(len(rows)), int(codes.max()) + 1)
         losses = np.append(losses, follower.recent_losses[-len(rows) :])
-    first = min(RECENT, len(y) // 2)
-    bounds = [threshold(losses[max(0, place - RECENT) : place]) for place in range(first, len(y))]
+    recent = Settings().recent
+    first = min(recent, len(y) // 2)
+    bounds = [threshold(losses[max(0, place - recent) : place]) for place in range(first, len(y))]
     return losses[first:] <= bounds, losses[first:] <= bounds[0]
 
 

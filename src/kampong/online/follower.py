@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from kampong.files.contents import Contents
 
 
-RECENT = 1000
-"""Rows of a stream whose losses are kept for prediction sets: enough to know a rate of 10 % to 1 %."""
-
-
 class Follower:
     """A contest for rows whose labels somebody else numbers, in any order.
 
@@ -84,8 +80,8 @@ class Follower:
         told = None if given is None else given[:, self._came]
         losses = np.empty(len(codes))
         answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses))
-        self.recent_losses = np.concatenate([self.recent_losses, losses])[-RECENT:]
-        self.recent_codes = np.concatenate([self.recent_codes, codes])[-RECENT:]
+        self.recent_losses = np.concatenate([self.recent_losses, losses])[-self.contest.settings.recent :]
+        self.recent_codes = np.concatenate([self.recent_codes, codes])[-self.contest.settings.recent :]
         return answers
 
     def predict(self, X: Any, given: Float | None = None) -> Float:

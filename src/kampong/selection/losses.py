@@ -31,9 +31,6 @@ FIELDS = (
 )
 """What a file holds of them."""
 
-ROUNDING = 1e-9
-"""Sums of weights that differ by this part are equal."""
-
 
 @dataclass(frozen=True)
 class HeldOutLosses:
@@ -106,7 +103,8 @@ class HeldOutLosses:
         order = np.argsort(self.losses, kind="stable")
         sums = np.cumsum(self.weights[order])
         needed = (1.0 - alpha) * (total + float(np.square(self.weights).sum()) / total)
-        place = int(np.searchsorted(sums, needed * (1.0 - ROUNDING)))
+        rounding = len(sums) * np.finfo(np.float64).eps  # of a sum of so many weights
+        place = int(np.searchsorted(sums, needed * (1.0 - rounding)))
         return np.inf if place == len(order) else float(self.losses[order[place]])
 
     def thresholds(self, alpha: float, n_classes: int) -> Float:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.streaming.columns.memory import Memory
     from kampong.streaming.sources.source import Source, Stream
@@ -139,7 +140,7 @@ def apply(
         raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
     check_classes(learnt, model_file)
     if coverage is not None:
-        _check_sets(model, coverage, model_file)
+        _check_sets(learnt, coverage, model_file)
     if state is None:  # a model that no stream has learnt knows no means for what is missing
         source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)
@@ -203,11 +204,12 @@ def _joined(sets: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.array(["|".join(names[place] for place in np.flatnonzero(one)) for one in sets], dtype=object)
 
 
-def _check_sets(model: Any, coverage: float, model_file: str) -> None:
+def _check_sets(learnt: StreamModel, coverage: float, model_file: str) -> None:
     """Refuse sets that cannot be made or read, before anything is written."""
     if not 0.0 <= coverage <= 1.0:
         raise UsageError(f"--set is the share of sets that hold the true class, from 0 to 1; got {coverage:g}.")
-    if not hasattr(model, "predict_set"):
+    model = learnt.estimator
+    if learnt.read("predict_set") is None:
         raise StreamError(
             f"{model_file}: a {type(model).__name__} has no prediction sets, because it has no probabilities of "
             "validation rows. Learn with FisherDiscriminant, the default method, for --set."
