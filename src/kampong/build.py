@@ -16,11 +16,14 @@ import numpy as np
 
 from kampong._core.compute import one_blas_thread, project
 from kampong.criteria import Criterion, Directions, FisherCriterion
+from kampong.data.labels import codes_among
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
+from kampong.heads.calibration import Judged
 from kampong.predictor import Predictor
 from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again, keeps_rows
 from kampong.selection.leave_one_out import AtRidge, Curve, LeaveOneOut, least_ridges
+from kampong.selection.losses import HeldOutLosses
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.reservoir import SampledScatter
@@ -219,7 +222,7 @@ def _make(
     inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
     hidden: Float = np.empty((0, statistics.n_features))
-    evidence = None
+    evidence, held_out = None, None
     if source is not None and choice is not None and not missing:
         evidence = source.evidence(inside, found.components)
     elif recipe.trial is not None and keep is None and not missing:
@@ -231,10 +234,15 @@ def _make(
         choice = keep.choice
     if evidence is not None and choice is not None:
         with one_blas_thread():
-            head, hidden, losses = choose(evidence, recipe.head)
+            head, hidden, losses, scores = choose(evidence, recipe.head)
         choice = replace(choice, heads=losses)
+        if evidence.judged is not None:
+            held_out = HeldOutLosses.of(scores, head, evidence.judged, shift)
+            held_out = held_out.joined(_learnt(statistics, head, np.concatenate([found.components, hidden]), shift))
     elif keep is not None:
         head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
+        if head is not None and keep.held_out is not None:
+            held_out = keep.held_out.among(codes_among(statistics.classes, keep.classes))
     if head is None:
         head = build_head(recipe.head, _with_sample(recipe, inside, statistics, found.components, mean))
     return Predictor(
@@ -253,6 +261,7 @@ def _make(
         hidden=hidden,
         remark=_remark(recipe, criterion, statistics, found, missing),
         shift=shift,
+        held_out=held_out,
     )
 
 
@@ -485,6 +494,15 @@ def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -
     sample = statistics.sample(SETTINGS.validation_rows)
     points = project(sample.rows, components, mean).astype(np.float64)
     return replace(inside, points=points, codes=sample.members.codes, own=sample.own)
+
+
+def _learnt(statistics: ClassMeans, head: Head, directions: Float, shift: Float | None) -> HeldOutLosses:
+    """Return what a sample of rows costs now that they are learnt."""
+    assert keeps_rows(statistics)  # or there were no validation rows
+    sample = statistics.sample(SETTINGS.narrow_rows)
+    points = project(sample.rows, directions, statistics.mean).astype(np.float64)
+    judged = Judged(sample.members.codes, sample.weights)
+    return HeldOutLosses.of(head.scores(points), head, judged, shift, learnt=True)
 
 
 def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:

@@ -21,6 +21,7 @@ from kampong.files.fields import array, plain, read, written
 from kampong.heads import Head, LinearHead, Mixture
 from kampong.heads.calibration import calibrated
 from kampong.selection.choose import Choice
+from kampong.selection.losses import HeldOutLosses
 from kampong.solvers import SOLVERS
 from kampong.statistics.scatter import WIDEST
 
@@ -85,6 +86,8 @@ class Predictor:
     shift : array of shape (K,) or None
         The logarithm of the given share of each class over the observed one, where shares were given; −∞ for a class
         that must not be predicted.
+    held_out : HeldOutLosses or None
+        What validation rows cost, for prediction sets; None where there were none.
     """
 
     classes: np.ndarray
@@ -102,6 +105,7 @@ class Predictor:
     hidden: Float
     remark: str
     shift: Float | None
+    held_out: HeldOutLosses | None
 
     def in_units(self, units: Float) -> Self:
         """Return the predictor of rows divided by `units`, which says the same of them."""
@@ -240,6 +244,8 @@ class Predictor:
         state["criterion"] = {"name": self.criterion.name, "value": self.criterion.value}
         if self.shift is not None:
             state["shift"] = self.shift
+        if self.held_out is not None:
+            state["held_out"] = self.held_out.to_state()
         return state if self.choice is None else {**state, "choice": self.choice.to_state()}
 
     @classmethod
@@ -289,6 +295,7 @@ class Predictor:
             "choice": choice,
             "solver": contents.word("solver", tuple(SOLVERS)),
             "shift": shift,
+            "held_out": HeldOutLosses.from_state(contents.part("held_out"), K) if "held_out" in contents else None,
         }
 
 

@@ -50,6 +50,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("few_rows", 50, "within 0.003"),
         ("novelty", 50, "KernelFisherDiscriminant"),
         ("verification", 50, "cosine, reduced"),
+        ("prediction_sets", 50, "classes that move"),
         ("gate", 100, "the pass alone"),
         ("continual", 10, "unlearning:"),
         ("crossings", 10, "kampong learn, 300 rows"),

@@ -57,10 +57,11 @@ class Told(Evidence):
 )
 def test_the_simplest_of_about_the_least_loss_is_chosen_and_alone_is_built(losses, expected):
     evidence = Told(losses)
-    head, _, said = choose(evidence, "auto")
+    head, _, said, scores = choose(evidence, "auto")
     assert head == f"calibrated {expected}"
     assert evidence.built == [expected]
     assert said == losses
+    np.testing.assert_array_equal(scores, evidence.candidate(expected).scores)
     last = Told(losses)
     assert choose(last, "a").head == "calibrated a"
     assert last.built == ["a"]

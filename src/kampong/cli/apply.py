@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @app.command(
     epilog="Examples:\n\n"
     "  kampong predict new.csv --model flowers.kampong > classes.csv\n\n"
+    "  kampong predict new.csv --model flowers.kampong --set 0.9\n\n"
     "  cat new.jsonl | kampong predict - --format jsonl -m log.kampong --probabilities --out classes.jsonl"
 )
 def predict(
@@ -47,6 +48,12 @@ def predict(
             "--probabilities", help="Add probabilities: of the predicted class (best), or of every class (all)."
         ),
     ] = "",
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--set", help="Add the classes that each record may have, so that this share of the sets is right."
+        ),
+    ] = None,
     label: Annotated[str | None, typer.Option(help="The label column to ignore, if the model names none.")] = None,
     drop: Drop = None,
     file_format: Format = "auto",
@@ -63,7 +70,7 @@ def predict(
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key, untrusted)
+    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key, untrusted, coverage)
 
 
 @app.command(
@@ -135,6 +142,7 @@ def _apply(
     probabilities: str,
     key: str | None,
     untrusted: bool,
+    coverage: float | None = None,
 ) -> None:
     from kampong.streaming.apply import apply
     from kampong.streaming.sources.source import Source
@@ -148,6 +156,7 @@ def _apply(
         dead_letters=dead_letters,
         strict=strict,
         probabilities=probabilities,
+        coverage=coverage,
         stop=stop,
         key=key,
     )

@@ -21,6 +21,7 @@ from kampong.data.validation import (
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.online.contest import check_entries
 from kampong.online.follower import Follower
+from kampong.selection.losses import HeldOutLosses
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -248,6 +249,20 @@ class FollowsDrift(DiscriminantSubspace):
         if self._follows() is not None:
             self._refuse_contest("coef_", AttributeError)
         return super()._planes()
+
+    def _held_out_losses(self) -> HeldOutLosses | None:
+        """Return what the last rows of the stream cost before they were learnt, where a contest answers."""
+        follower = self._follows()
+        if follower is None:
+            return super()._held_out_losses()
+        if self._priors() is not None:
+            raise ValueError(
+                f"{type(self).__name__}.predict_set: priors={self.priors!r:.100} and half_life='auto' cannot be used "
+                "together for sets, because the stream was predicted with the shares observed. Set priors='observed'."
+            )
+        losses, numbers = follower.recent_losses, follower.recent_codes
+        places = np.argsort(self._statistics.appeared)
+        return HeldOutLosses(losses, places[numbers], np.ones(len(losses)), np.zeros(len(losses), dtype=np.int64))
 
     def _following(self) -> Follower | None:
         """Return what follows drift, None where nothing does."""

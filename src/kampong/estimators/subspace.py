@@ -38,6 +38,7 @@ from kampong.estimators.parameters import (
     draw_seed,
     read_with,
 )
+from kampong.estimators.prediction_sets import predict_set
 from kampong.estimators.prototypes import prototypes
 from kampong.estimators.results import Reading
 from kampong.estimators.rounds import learn_in_rounds
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.criteria import Criterion
     from kampong.files import Contents
+    from kampong.selection.losses import HeldOutLosses
 
 
 class DiscriminantSubspace(
@@ -239,6 +241,7 @@ class DiscriminantSubspace(
 
     # Reading; more is in `results`. scikit-learn's set_output wraps what is defined here.
 
+    predict_set = predict_set
     prototypes = prototypes
     to_sklearn = to_sklearn
     _repr_html_inner = notebook.repr_html
@@ -498,6 +501,10 @@ class DiscriminantSubspace(
             known = self._solved()
         self._say(known)
         return known
+
+    def _held_out_losses(self) -> HeldOutLosses | None:
+        """Return what validation rows cost, None where there are none."""
+        return self._read().held_out
 
     def _say(self, predictor: Predictor) -> None:
         """Warn, once a model, where the directions are not what was hoped for."""

@@ -109,7 +109,9 @@ class Contest:
             self.pools[number] = old.with_names([f"{answers[i][0].name} {answers[i][1]}" for i in seen])
             self._places.append(np.array(seen, dtype=np.int64))
 
-    def learn(self, X: Any, codes: Integer, weights: Float, given: Float | None = None) -> Float:
+    def learn(
+        self, X: Any, codes: Integer, weights: Float, given: Float | None = None, losses: Float | None = None
+    ) -> Float:
         """Predict and then learn row after row.
 
         Parameters
@@ -122,6 +124,8 @@ class Contest:
             Their weights; a row of weight 0 is predicted and not learnt.
         given : array of shape (rows, classes), optional
             What somebody else says of the rows: log-probabilities, for all classes that will have come.
+        losses : array of shape (rows,), optional
+            Where −log p of the class of each row is written, as `predict` would have said it before the row was learnt.
 
         Returns
         -------
@@ -136,8 +140,10 @@ class Contest:
         for part in self._parts(X.shape[1], known, after):
             self.resize(X.shape[1], int(after[part][-1]))
             told = self._told(given, part)
-            found = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)[0]
-            answers[part, : self.classes] = found
+            found = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)
+            answers[part, : self.classes] = found[0]
+            if losses is not None:
+                losses[part] = np.maximum(-found[-1][np.arange(len(found[-1])), codes[part]], 0.0)
         return answers
 
     def predict(self, X: Any, given: Float | None = None) -> Float:

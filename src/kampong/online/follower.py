@@ -27,12 +27,21 @@ class Follower:
         For members that draw something.
     widest : int
         How many columns there may come to be.
+
+    Attributes
+    ----------
+    recent_losses : array of shape (rows,)
+        −log p of the labels of the last rows, said before they were learnt; infinite for a label that had not come.
+    recent_codes : array of int of shape (rows,)
+        The numbers of these labels.
     """
 
     def __init__(self, effort: float, seed: int, widest: int = 0) -> None:
         self.contest = Contest(Settings(), effort, seed, True, given=True, widest=widest)
         self._slots: Integer = np.zeros(0, dtype=np.int64)
         self._weights: Float = np.zeros(2)  # of all rows so far, and what a typical row weighs
+        self.recent_losses: Float = np.zeros(0)
+        self.recent_codes: Integer = np.zeros(0, dtype=np.int64)
 
     @property
     def classes(self) -> int:
@@ -69,7 +78,11 @@ class Follower:
         own = np.empty(len(codes))
         _in_rows(self._weights, weights, own)
         told = None if given is None else given[:, self._came]
-        return self._spread(self.contest.learn(X, self._slots[codes], own, told))
+        losses = np.empty(len(codes))
+        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses))
+        self.recent_losses = np.concatenate([self.recent_losses, losses])[-self.contest.settings.recent :]
+        self.recent_codes = np.concatenate([self.recent_codes, codes])[-self.contest.settings.recent :]
+        return answers
 
     def predict(self, X: Any, given: Float | None = None) -> Float:
         """Return log-probabilities of rows, (rows, labels), without the last label; nothing is learnt."""
@@ -102,6 +115,8 @@ class Follower:
             "slots": self._slots.copy(),
             "weights": self._weights.copy(),
             "contest": self.contest.to_state(),
+            "recent_losses": self.recent_losses.copy(),
+            "recent_codes": self.recent_codes.copy(),
         }
 
     @classmethod
@@ -127,6 +142,10 @@ class Follower:
         result._slots = slots_from(contents, labels)
         result._weights = contents.array("weights", np.float64, (2,), low=0.0).copy()
         result.contest.from_state(contents.part("contest"), n_features, len(result._came))
+        if "recent_losses" in contents:  # files written before sets were there hold none
+            result.recent_losses = contents.array("recent_losses", np.float64, (None,), finite=False, low=0.0)
+            size = (len(result.recent_losses),)
+            result.recent_codes = contents.array("recent_codes", np.int64, size, low=0, high=labels - 1)
         contents.finish()
         return result
 

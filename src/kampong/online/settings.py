@@ -42,6 +42,8 @@ class Settings:
         The most columns that are standardised and read as a whole; the entries of wider rows are read.
     most_numbers : int
         The most numbers that a member may remember: 128 MiB.
+    recent : int
+        Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """
 
     learning_rates: tuple[float, ...] = (0.05, 0.5)
@@ -59,3 +61,4 @@ class Settings:
     least_chance: float = 1e-5
     narrow: int = 1024
     most_numbers: int = 2**24
+    recent: int = 1000

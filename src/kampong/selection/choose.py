@@ -200,11 +200,15 @@ class HeldOut:
 
 
 class Chosen(NamedTuple):
-    """The head of least selection loss, the further directions that it looks at, and the losses of all candidates."""
+    """The head of least selection loss, the further directions that it looks at, and the losses of all candidates.
+
+    `scores` are those of the head for validation rows, before it learnt them.
+    """
 
     head: Head
     hidden: Float
     losses: dict[str, float]
+    scores: Float
 
 
 def choose(evidence: Evidence, asked: str) -> Chosen:
@@ -230,7 +234,7 @@ def choose(evidence: Evidence, asked: str) -> Chosen:
     enough = evidence.enough(min(loss for _, loss, _ in tried))
     winner, calibrate = next((candidate, apply) for candidate, loss, apply in tried if loss <= enough)
     head, hidden = winner.build()
-    return Chosen(calibrate(head), hidden, {candidate.name: loss for candidate, loss, _ in tried})
+    return Chosen(calibrate(head), hidden, {candidate.name: loss for candidate, loss, _ in tried}, winner.scores)
 
 
 def _least(

@@ -64,7 +64,15 @@ class Candidate:
 
 
 class Evidence(ABC):
-    """What candidates say of validation rows, which they have not learnt: all that `choose` reads."""
+    """What candidates say of validation rows, which they have not learnt: all that `choose` reads.
+
+    Attributes
+    ----------
+    judged : Judged or None
+        Classes and weights of the validation rows; None where a row has several labels.
+    """
+
+    judged: Judged | None = None
 
     @abstractmethod
     def offered(self) -> list[str]:
@@ -216,6 +224,8 @@ class ClassEvidence(Evidence):
     begin : array of shape (4,), optional
         Weights near those of the mixture, for instance at a ridge nearby.
     """
+
+    judged: Judged
 
     def __init__(
         self,

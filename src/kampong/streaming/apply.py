@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.streaming.columns.memory import Memory
     from kampong.streaming.sources.source import Source, Stream
@@ -38,6 +39,48 @@ class Applied:
     unknown: int = 0
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is written of each record.
+
+    Attributes
+    ----------
+    what : str
+        "project" or "predict".
+    probabilities : bool or {"best", "all"}
+        Whether to add the probability of the predicted class, or of every class.
+    coverage : float or None
+        The share of sets that are to hold the true class; None for no sets.
+    """
+
+    what: str
+    probabilities: bool | str = False
+    coverage: float | None = None
+
+    def columns(self, model: Any) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        if self.what == "project":
+            return tuple(f"z{i + 1}" for i in range(len(model.get_feature_names_out())))
+        more = _chances(model) if self.probabilities == "all" else ("probability",) if self.probabilities else ()
+        return ("predicted", *more, *(() if self.coverage is None else ("set",)))
+
+    def results(self, model: Any, X: Any) -> tuple[dict[str, Any], Any]:
+        """Return the values of the columns for some rows, and their coordinates."""
+        if self.what == "project":
+            return {}, model.transform(X)
+        values: dict[str, Any] = {}
+        if self.coverage is not None:
+            values["set"] = _joined(model.predict_set(X, 1.0 - self.coverage), model.classes_)
+        if not self.probabilities:
+            return {"predicted": model.predict(X), **values}, None
+        chances = model.predict_proba(X)
+        best = np.argmax(chances, axis=1)
+        values["predicted"] = model.classes_[best]
+        if self.probabilities == "all":
+            return values | dict(zip(_chances(model), chances.T, strict=True)), None
+        return values | {"probability": chances[np.arange(len(best)), best]}, None
+
+
 def apply(
     source: Source,
     model_file: str,
@@ -47,6 +90,7 @@ def apply(
     dead_letters: str = "",
     strict: bool = False,
     probabilities: bool | str = False,
+    coverage: float | None = None,
     watch: Callable[[Applied], None] | None = None,
     stop: threading.Event | None = None,
     key: Key = None,
@@ -69,6 +113,9 @@ def apply(
         Stop at the first bad record.
     probabilities : bool or {"best", "all"}
         Whether to add the probability of the predicted class, or of every class.
+    coverage : float, optional
+        Adds a column "set": the classes that a record may have, separated by `|`, so that this share of the sets holds
+        the true class; see `predict_set`.
     watch : callable, optional
         Called after each batch.
     stop : threading.Event, optional
@@ -92,13 +139,16 @@ def apply(
     if not (learnt.can.transform if what == "project" else learnt.can.predict):
         raise StreamError(f"{model_file}: a {type(model).__name__} cannot {what}. Learn with another method for that.")
     check_classes(learnt, model_file)
+    if coverage is not None:
+        _check_sets(learnt, coverage, model_file)
     if state is None:  # a model that no stream has learnt knows no means for what is missing
         source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)
     with closing(stream), warnings.catch_warnings():
         warnings.simplefilter("ignore", CriterionWarning)  # said when the model was learnt
         memory = None if state is None else state.memory
-        return _apply(stream, source, model, memory, what, out, dead_letters, strict, probabilities, watch, stop)
+        answers = Wanted(what, probabilities, coverage)
+        return _apply(stream, source, model, memory, answers, out, dead_letters, strict, watch, stop)
 
 
 def _apply(
@@ -106,11 +156,10 @@ def _apply(
     source: Source,
     model: Any,
     memory: Memory | None,
-    what: str,
+    wanted: Wanted,
     out: str,
     dead_letters: str,
     strict: bool,
-    probabilities: bool | str,
     watch: Callable[[Applied], None] | None,
     stop: threading.Event | None,
 ) -> Applied:
@@ -120,10 +169,7 @@ def _apply(
             f"{source.path}: {width:,} features, where the model has {model.n_features_in_:,}. Name the "
             "label with --label, and leave out other columns with --drop."
         )
-    more = _chances(model) if probabilities == "all" else ("probability",) if probabilities else ()
-    columns: tuple[str, ...] = ("row", "predicted", *more)
-    if what == "project":
-        columns = ("row", *(f"z{i + 1}" for i in range(len(model.get_feature_names_out()))))
+    columns = ("row", *wanted.columns(model))
     done = Applied()
     with closing(Output(out, columns)) as output, closing(DeadLetters(dead_letters)) as letters:
         for batch in stream:
@@ -134,7 +180,7 @@ def _apply(
             if batch.rows:
                 batch = batch if memory is None else memory.apply(batch)
                 done.filled += batch.filled
-                values, points = _results(model, batch.X, what, probabilities)
+                values, points = wanted.results(model, batch.X)
                 output.add(done.records + batch.good + 1, values, points)
             done.records, done.rows = done.records + batch.records, done.rows + batch.rows
             done.dead, done.unknown = done.dead + len(batch.dead), done.unknown + batch.unknown
@@ -152,14 +198,29 @@ def _chances(model: Any) -> tuple[str, ...]:
     return tuple(f"probability of {label}" for label in model.classes_.tolist())
 
 
-def _results(model: Any, X: Any, what: str, probabilities: bool | str) -> tuple[dict[str, Any], Any]:
-    if what == "project":
-        return {}, model.transform(X)
-    if not probabilities:
-        return {"predicted": model.predict(X)}, None
-    chances = model.predict_proba(X)
-    best = np.argmax(chances, axis=1)
-    values = {"predicted": model.classes_[best]}
-    if probabilities == "all":
-        return values | dict(zip(_chances(model), chances.T, strict=True)), None
-    return values | {"probability": chances[np.arange(len(best)), best]}, None
+def _joined(sets: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the names of the classes in each set as one text."""
+    names = [str(label) for label in classes.tolist()]
+    return np.array(["|".join(names[place] for place in np.flatnonzero(one)) for one in sets], dtype=object)
+
+
+def _check_sets(learnt: StreamModel, coverage: float, model_file: str) -> None:
+    """Refuse sets that cannot be made or read, before anything is written."""
+    if not 0.0 <= coverage <= 1.0:
+        raise UsageError(f"--set is the share of sets that hold the true class, from 0 to 1; got {coverage:g}.")
+    model = learnt.estimator
+    if learnt.read("predict_set") is None:
+        raise StreamError(
+            f"{model_file}: a {type(model).__name__} has no prediction sets, because it has no probabilities of "
+            "validation rows. Learn with FisherDiscriminant, the default method, for --set."
+        )
+    barred = [label for label in model.classes_.tolist() if "|" in str(label)]
+    if barred:
+        raise StreamError(
+            f"{model_file}: the class {barred[0]!r} holds '|', which separates the classes of a set. Use predict_set "
+            "in Python, or rename the class."
+        )
+    try:
+        model.predict_set(np.zeros((1, model.n_features_in_)), 1.0 - coverage)
+    except ValueError as error:
+        raise StreamError(f"{model_file}: {error}") from None
