@@ -308,8 +308,7 @@ def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
     found = []
     for rows, (ridge, nodes, losses, weights) in zip(left_out, curves, strict=True):
         choice, positive = Choice(ridge, nodes, losses, len(rows.judges)), max(ridge, 1e-9 * rows.usual)
-        source = AtRidge(rows, positive, weights, bounded=recipe.n_components is not None)
-        found.append(Selected(choice, None, source))
+        found.append(Selected(choice, None, AtRidge(rows, positive, weights)))
     return found
 
 
@@ -396,10 +395,7 @@ def _leaves_out(recipe: Recipe, statistics: ClassMeans) -> bool:
         return False
     if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
         return False
-    if statistics.n_features > SETTINGS.leave_one_out_columns:
-        return False
-    # rows left out in closed form know all directions of the classes: with fewer, parts of the rows are held out
-    return recipe.n_components is None or recipe.n_components >= most_directions(recipe.criterion.of(1.0), statistics)
+    return statistics.n_features <= SETTINGS.leave_one_out_columns
 
 
 def _find(

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_digits, load_iris, load_wine, make_multilabel_classification
+from sklearn.datasets import load_iris, load_wine, make_multilabel_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import kampong
 from kampong.data.validation import in_dtype_of
-from kampong.datasets import sparse_text
 from kampong.heads import HEADS
 from kampong.statistics.means import ClassMeans
 
@@ -382,33 +381,3 @@ def test_a_pipeline_of_scikit_learn_holds_no_row_and_a_pickle_of_the_model_holds
     assert holds(pickle.dumps(chosen.to_sklearn()), rows) == 0
     assert holds(pickle.dumps(given), rows) == 0
     assert len(pickle.dumps(chosen.to_sklearn())) < len(pickle.dumps(chosen)) / 3
-
-
-@pytest.mark.parametrize("head", ["auto", "best", "quadratic", "logistic", "hinge", "mixture"])
-@pytest.mark.parametrize("count", [1, 3, 9])
-@pytest.mark.parametrize("kind", [kampong.FisherDiscriminant, kampong.CriterionSubspace])
-def test_a_number_of_directions_bounds_what_predict_looks_at(kind, count, head):
-    rows, labels = (part[:500] for part in load_digits(return_X_y=True))
-    model = kind(count, head=head).fit(rows, labels)
-    # what no direction sees
-    unseen = rows - model.mean_
-    unseen = unseen - unseen @ np.linalg.pinv(model.components_) @ model.components_
-    moved = rows + unseen[::-1]
-    np.testing.assert_allclose(model.transform(moved), model.transform(rows), atol=1e-8)
-    np.testing.assert_allclose(model.predict_proba(moved), model.predict_proba(rows), atol=1e-6)
-
-
-def test_heads_are_compared_along_the_directions_asked_for():
-    rows, labels = load_digits(return_X_y=True)
-    learnt, new = slice(0, 1200), slice(1200, None)
-    for count in (1, 2, 5):
-        model = kampong.FisherDiscriminant(count).fit(rows[learnt], labels[learnt])
-        error = 1.0 - model.score(rows[new], labels[new])
-        assert abs(min(model.choice_.heads.values()) - error) < 0.1  # of all directions it is below 0.01
-
-
-def test_a_number_of_directions_bounds_wide_text_too():
-    rows, labels = sparse_text(1500, 9000, n_classes=4, random_state=0)
-    free, bounded = (kampong.FisherDiscriminant(count, head="hinge").fit(rows, labels) for count in (None, 2))
-    assert len(free.freeze().hidden)
-    assert not len(bounded.freeze().hidden)

@@ -25,8 +25,7 @@ class CriterionSubspace(DiscriminantSubspace):
     Parameters
     ----------
     n_components : int, "auto" or None
-        How many directions. "auto" and None keep those that raise the criterion, and one at least. Given a number,
-        `predict` looks at these directions alone.
+        How many directions. "auto" and None keep those that raise the criterion, and one at least.
     criterion : str
         The name of the criterion.
     parameter : float or "auto"

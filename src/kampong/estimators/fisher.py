@@ -39,9 +39,7 @@ class FisherDiscriminant(FollowsDrift):
     Parameters
     ----------
     n_components : int, "auto" or None
-        How many directions, at most one less than there are classes; None, and "auto", for all of those. Given a
-        number, `predict` looks at these directions alone, as `transform` shows them. Otherwise a head that is chosen
-        may look at further directions.
+        How many directions, at most one less than there are classes; None, and "auto", for all of those.
     ridge : float, "auto" or "rule"
         The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
         one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its

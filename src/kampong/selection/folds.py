@@ -140,7 +140,6 @@ class HeldOutEvidence(ClassEvidence):
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not isinstance(self.statistics, ClassScatter | KernelScatter)
         text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
-        text = text and self.judges[0].n_components is None  # a number of directions bounds what a head looks at
         fits = 8 * len(self.inside.counts) * self.components.shape[1] <= SETTINGS.hinge_bytes
         return text and fits and rows_kept(self.statistics) >= SETTINGS.hinge_rows
 

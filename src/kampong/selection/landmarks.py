@@ -15,7 +15,7 @@ from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import SCALES, Choice
 from kampong.selection.evidence import EMPTY
-from kampong.selection.leave_one_out import BoundedEvidence, LeaveOneOut
+from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
@@ -80,7 +80,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         return badness(np.tensordot(weights, scores, 1), judged)
 
 
-class LandmarkTrial(BoundedEvidence):
+class LandmarkTrial(LeaveOneOutEvidence):
     """Heads along kernel directions; they look at no others.
 
     Heads that are trained on rows must be asked for: kernel directions have bent already what such a head could bend,
@@ -92,6 +92,13 @@ class LandmarkTrial(BoundedEvidence):
 
     def _linear_name(self) -> str:
         return ""
+
+    def _more(self) -> Float:
+        """Return no directions: those of a kernel's feature space are many."""
+        return np.empty((len(self.rows.values), 0))
+
+    def _sees_columns(self) -> bool:
+        return False
 
     def _lift(self) -> Float:
         assert self.inside.lift is not None

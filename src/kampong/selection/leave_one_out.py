@@ -260,20 +260,15 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, the ridge of the directions along which they judge heads, and near weights.
-
-    `bounded` heads look at these directions alone.
-    """
+    """Rows that are left out one by one, the ridge of the directions along which they judge heads, and near weights."""
 
     rows: LeaveOneOut
     ridge: float
     weights: Float | None = None
-    bounded: bool = False
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        kind = BoundedEvidence if self.bounded else LeaveOneOutEvidence
-        return kind(self.rows, self.ridge, components, inside, self.weights)
+        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.weights)
 
 
 class LeaveOneOutEvidence(ClassEvidence):
@@ -478,13 +473,3 @@ class LeaveOneOutEvidence(ClassEvidence):
         kept = sizes > 1e-9 * np.linalg.norm(weights)
         further = np.ascontiguousarray((vectors @ (right[kept] / root).T).T)
         return np.hstack([known, left[:, kept] * sizes[kept], theta[:, -1:]]), further
-
-
-class BoundedEvidence(LeaveOneOutEvidence):
-    """The same for heads that look at no direction but those given."""
-
-    def _more(self) -> Float:
-        return np.empty((len(self.rows.values), 0))
-
-    def _sees_columns(self) -> bool:
-        return False
