@@ -39,7 +39,8 @@ class FisherDiscriminant(FollowsDrift):
     Parameters
     ----------
     n_components : int, "auto" or None
-        How many directions, at most one less than there are classes; None, and "auto", for all of those.
+        How many directions `transform` gives, at most one less than there are classes; None, and "auto", for all of
+        those. With `ridge="auto"` the chosen head may look at further directions, so `predict` is not bounded by it.
     ridge : float, "auto" or "rule"
         The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
         one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its

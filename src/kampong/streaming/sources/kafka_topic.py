@@ -58,7 +58,8 @@ class KafkaFeed(Feed):
         try:
             return work()
         except self._kafka.KafkaException as error:
-            reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+            first = error.args[0] if error.args else error
+            reason = first.str() if isinstance(first, self._kafka.KafkaError) else str(error)
             raise SourceError(f"{self._name}: {reason}. Check the address, and that the broker runs.") from None
 
     def _place(self, partition: int, offset: int = 0) -> Any:
@@ -114,10 +115,10 @@ class KafkaFeed(Feed):
 
     def _note(self, message: Any) -> None:
         """Take an event that is no message: the end of a partition, or an error that does not pass by itself."""
-        error, codes = message.error(), self._kafka.KafkaError
-        if error.code() == codes._PARTITION_EOF:
+        error = message.error()
+        if error.name() == "_PARTITION_EOF":
             self._over[self._partitions.index(message.partition())] = self._ends is not None
-        elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
+        elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
             i = self._partitions.index(message.partition())
             if not self._choice:
                 raise dropped(self._name, f"partition {message.partition()}: {error.str()}")
