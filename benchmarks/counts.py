@@ -101,9 +101,10 @@ LIMITS = {
     "statistics/reservoir": "BUDGET ROW_BYTES",
     "statistics/scatter": "WIDEST ROUNDING CONSTANT",
     "statistics/stepper": "MOST FLAT",
-    "streaming/columns/memory": "ROOM",
+    "streaming/columns/cells": "MOST _MONTHS _CYCLES",
+    "streaming/columns/memory": "LEAST ROOM",
     "streaming/columns/records": "LARGEST LONGEST_LABEL SHOWN CHUNK",
-    "streaming/columns/schema": "WIDEST_TABLE WIDEST",
+    "streaming/columns/schema": "WIDEST_TABLE WIDEST LONGEST_RUN DEEPEST",
     "streaming/columns/text_hashing": "LONGEST",
     "streaming/expert": "MOST",
     "streaming/formats/arrays": "BATCH_BYTES",
@@ -117,9 +118,12 @@ LIMITS = {
     "streaming/late": "LONGEST MOST",
     "streaming/run": "MOST_CLASSES",
     "streaming/sources/blocks": "SMALLEST LARGEST GROWTH MAX_RECORD HOPELESS LARGEST_SIZE PAUSE LATE",
+    "streaming/sources/kafka_topic": "PATIENCE MOST",
     "streaming/sources/learnt": "MOST LONGEST_NAME WITNESS DIGITS CHUNK",
+    "streaming/sources/nats_stream": "AT_ONCE PATIENCE FORGOTTEN",
+    "streaming/sources/positions": "SMALLEST LARGEST GROWTH MOST_BYTES",
     "streaming/sources/quoted_lines": "MOST_LINES MOST_BYTES",
-    "streaming/sources/source": "AHEAD PATIENCE",
+    "streaming/sources/source": "AHEAD PATIENCE LONGEST_CALL",
 }
 """Limits of floating-point numbers, of memory, of time, and of what a file or a stranger may ask for."""
 

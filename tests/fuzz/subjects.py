@@ -60,11 +60,11 @@ def left_out():
 
 
 def methods_of(model):
-    """Return the public methods of an estimator that take rows."""
+    """Return the public methods of an estimator that take rows, and that its parameters allow."""
     found = []
     for name, method in inspect.getmembers(type(model), callable):
         names = [] if name.startswith("_") else list(inspect.signature(method).parameters)
-        if names[1:2] == ["X"]:
+        if names[1:2] == ["X"] and hasattr(model, name):
             found.append(name)
     return found
 

@@ -96,16 +96,28 @@ ENTRANCES = {
     "plot of margins": "from kampong.report import MarginDisplay; "
     "MarginDisplay.from_estimator(FisherDiscriminant().fit(X[:, :2], y), X[:, :2], y)",
 }
+OPENED = "from kampong.streaming import Layout, Source; Source({!r}, Layout(label='y', format={!r})).open()"
+SERVERS = {
+    "sql": OPENED.format("duckdb:///rows.duckdb?table=rows&order_by=n", "auto"),
+    "sql of a server": OPENED.format("postgresql://localhost/rows?table=rows&order_by=n", "auto"),
+    "redis": OPENED.format("redis://localhost/rows", "jsonl"),
+    "nats": OPENED.format("nats://localhost/rows", "jsonl"),
+    "kafka": OPENED.format("kafka://localhost/rows", "jsonl"),
+}
+"""What needs the `stream` extra too: only the clients of servers are hidden from it."""
+
+CLIENTS = ["duckdb", "adbc_driver_postgresql", "redis", "nats", "confluent_kafka"]
 
 
-def test_without_its_extra_every_entry_point_names_it():
+@pytest.mark.parametrize("entrances", [ENTRANCES, SERVERS], ids=["entrances", "servers"])
+def test_without_its_extra_every_entry_point_names_it(entrances):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     needs = {re.match(r"[\w-]+", need).group() for listed in extras.values() for need in listed}
-    assert {name.partition(" ")[0] for name in ENTRANCES} == set(extras)
-    task = json.dumps([[*needs, "distributed", "onnx"], ENTRANCES])
+    assert {name.partition(" ")[0] for name in (*ENTRANCES, *SERVERS)} == set(extras)
+    task = json.dumps([CLIENTS if entrances is SERVERS else [*needs, "distributed", "onnx"], entrances])
     found = subprocess.run([sys.executable, "-c", ALONE, task], capture_output=True, text=True, check=True)
     said = json.loads(found.stdout)
-    for entrance in ENTRANCES:
+    for entrance in entrances:
         name = entrance.partition(" ")[0]
         wanted = (
             rf'needs \w+, which is not installed\. Install the {name} extra: pip install "\.\[{name}\]" in the source'

@@ -365,7 +365,8 @@ def test_everything_can_be_done_with_the_keyboard_alone(browser, reports):
         "Hide all",
         "classes-shown",
     ]
-    assert stops[: len(order)] == order
+    start = stops.index(order[1])
+    assert [stops[0], *stops[start : start + len(order) - 1]] == order
     assert len(set(stops)) < 45  # classes and cells of the matrix are one stop each
     browser.run("pressed('All points').focus()")
     browser.keys(Keys.ENTER)

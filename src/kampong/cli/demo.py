@@ -13,10 +13,7 @@ import typer
 
 from kampong.cli.common import Quiet, app, say
 
-STOP_AT = 900
-"""The row after which the run is killed, half of the digits."""
-
-FORGOTTEN = 7
+FORGOTTEN = "7"
 
 
 @app.command(epilog="Examples:\n\n  kampong demo\n\n  kampong demo --folder /tmp/demo --serve")
@@ -46,7 +43,7 @@ def demo(
     say(quiet, f"\nThe same stream, a row at a time, nothing tuned: {said}.")
 
     _remove(model, out)
-    rows = _killed(command, out)
+    rows = _killed(command, out, len(digits.read_text().splitlines()) // 2)
     say(quiet, f"\nThe same command, ended by kill -9 after {rows:,} rows; and again, to its end:")
     app([*command, "--quiet"], standalone_mode=False)
     same = _outcome(model, out)[:2] == found[:2]
@@ -78,11 +75,11 @@ def _outcome(model: Path, out: Path) -> tuple[str, bytes, float]:
     return learnt.state_digest(), out.read_bytes(), state.counters.accuracy
 
 
-def _killed(command: list[str], out: Path) -> int:
-    """Run a command in a process of its own, kill it in the middle, and return how many rows it had predicted."""
+def _killed(command: list[str], out: Path, stop_at: int) -> int:
+    """Run a command in a process of its own, kill it after some rows, and return how many it had predicted."""
     rows = 0
     process = subprocess.Popen([sys.executable, "-m", "kampong", *command, "--quiet", "--checkpoint-every", "0"])
-    while process.poll() is None and rows < STOP_AT:
+    while process.poll() is None and rows < stop_at:
         time.sleep(0.005)
         with suppress(OSError):
             rows = max(out.read_bytes().count(b"\n") - 1, 0)
