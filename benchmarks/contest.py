@@ -3,7 +3,7 @@
 The streams, sorted by name, are dealt in turns to two halves: the numbers of `online/settings.py` were chosen on the
 fitting half alone, and both halves are reported. Every row counts: a learner that cannot answer yet is wrong.
 `python -m benchmarks contest NAME …` takes some of the streams; `quick` leaves out river's forest, which takes most of
-the time; `seeds` takes two more seeds of every generated stream.
+the time; `seeds` takes two more seeds of every generated stream; `effort` prints the accuracy at several efforts alone.
 """
 
 from __future__ import annotations
@@ -29,13 +29,17 @@ REAL = {"electricity": 45_312, "covertype": 30_000, "powersupply": 29_928, "usen
 GOALS = {"electricity": 0.92, "swap 10000": 0.87, "sine curved": 0.96, "RBF drift": 0.90, "Agrawal change": 0.87}
 RIVER = ("LR", "softmax", "PA", "NB", "tree", "adaptive", "forest")
 PEERS = ("last", "majority", "SGD", *RIVER)
+EFFORTS = (0.0, 2.0, 3.0, 4.0, 6.0, 12.0)
 
 Stream = tuple[np.ndarray, np.ndarray]
 
 
 def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
     """Print a line per stream, the fitting half first, and how often no peer is better; `shrink` takes few of them."""
-    names = [name for name in sets if name not in ("quick", "seeds")]
+    names = [name for name in sets if name not in ("quick", "seeds", "effort")]
+    if "effort" in sets:
+        _efforts(names or list(GOALS), ROWS // shrink)
+        return
     peers = [name for name in PEERS if name != "forest" or not ("quick" in sets or shrink > 1)]
     for title, half in zip(("fitting half", "reporting half"), halves(), strict=True):
         print(f"{title:<18}{'rows':>7}{'d':>4}{'K':>4}{'ours':>8}" + "".join(f"{name:>9}" for name in peers), end="")
@@ -61,6 +65,16 @@ def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
     print("goals:", ", ".join(f"{name} {goal}" for name, goal in GOALS.items()))
 
 
+def _efforts(names: Sequence[str], rows: int) -> None:
+    """Print the accuracy of some streams at several efforts."""
+    print(f"{'stream':<18}{'d':>4}{'K':>4}" + "".join(f"{effort:>9g}" for effort in EFFORTS))
+    for name in names:
+        if name not in REAL or _has(name):
+            X, y = stream(name, rows=rows)
+            found = "".join(f"{_ours(X, y, effort)[0]:>9.4f}" for effort in EFFORTS)
+            print(f"{name:<18}{X.shape[1]:>4}{len(np.unique(y)):>4}{found}", flush=True)
+
+
 def halves() -> tuple[list[str], list[str]]:
     """Return the names of the streams of the fitting half and of the reporting half."""
     names = sorted([*REAL, *GENERATED], key=str.lower)
@@ -81,10 +95,10 @@ def _has(name: str) -> bool:
     return present(f"{name}.npz")
 
 
-def _ours(X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+def _ours(X: np.ndarray, y: np.ndarray, effort: float = 100.0) -> tuple[float, float]:
     """Return accuracy, and microseconds of a processor per row, in batches of 1,000."""
-    OnlineClassifier().predict_then_learn(X[:100], y[:100])  # compiles
-    model, hits, start = OnlineClassifier(), 0, time.process_time()
+    OnlineClassifier(effort).predict_then_learn(X[:100], y[:100])  # compiles
+    model, hits, start = OnlineClassifier(effort), 0, time.process_time()
     for first in range(0, len(y), 1000):
         part = slice(first, first + 1000)
         right = model.predict_then_learn(X[part], y[part]) == y[part]

@@ -6,6 +6,7 @@ import atexit
 import gc
 
 from kampong._core.extras import how_to_install
+from kampong._core.lazy import load_when_used
 
 PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 
@@ -15,6 +16,7 @@ def main() -> None:
     # More than a quarter of a short command was the search for garbage among libraries just loaded, and at the end.
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
+    load_when_used("scipy.stats")  # scikit-learn imports it, which takes longer than to learn a short stream
     try:
         from kampong.cli import main as run
 

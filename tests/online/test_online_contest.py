@@ -1,10 +1,15 @@
 """The compiled contest against naive loops, iterate by iterate, and the law of its weights."""
 
+import copy
+import pickle
+import sys
+
 import numpy as np
 import pytest
 
 import kampong
 import reference_online as reference
+from kampong.files.contents import flatten
 from kampong.online import OnlineClassifier
 from kampong.online.contest import Contest
 from kampong.online.members import MEMBERS, Field, Member
@@ -141,3 +146,48 @@ def test_a_new_member_is_one_class(monkeypatch):
     np.testing.assert_array_equal(
         loaded.predict_then_learn(X[300:], y[300:]), model.predict_then_learn(X[300:], y[300:])
     )
+
+
+def dispatchers():
+    """Return the compiled loops of the contest that are called from Python, by name."""
+    modules = [sys.modules[name] for name in sorted(sys.modules) if name.startswith("kampong.online")]
+    loops = {
+        f"{one.__module__}.{name}": one
+        for module in modules
+        for name, one in vars(module).items()
+        if hasattr(one, "nopython_signatures") and one.__module__ == module.__name__
+    }
+    return {name: one for name, one in loops.items() if one.overloads}
+
+
+def test_each_loop_is_compiled_for_one_form_of_its_arguments():
+    """A second form of the same loop would double what a first run waits for the compiler."""
+    X, codes, weights = stream(rows=200)
+    given = np.log(np.full((200, 3), 1 / 3))
+    for order in ("C", "F"):
+        contest = Contest(Settings(), 100.0, 0, True, given=True)
+        contest.learn(np.array(X, order=order), codes, weights, np.array(given, order=order))
+        contest.predict(np.array(X, order=order), np.array(given, order=order))
+        contest.learn(X.astype(np.float32), codes, weights)
+        for array in contest._places:  # as in a pickle whose arrays lie in a file
+            array.setflags(write=False)
+        pickle.loads(pickle.dumps(contest, protocol=5)).predict(X)
+        copy.deepcopy(contest).predict(X)
+        loops = [name for name in dispatchers() if name.endswith("._step") or "pooling" in name]
+        assert len(loops) > 10
+    called = ("._step", ".calibrate", "._pool", ".standardise", ".update_inverse")
+    found = {name: len(one.signatures) for name, one in dispatchers().items() if name.endswith(called)}
+    assert found == dict.fromkeys(found, 1)
+
+
+def test_a_copy_keeps_its_time():
+    X, codes, weights = stream()
+    contest = Contest(Settings(), 100.0, 0, True)
+    contest.learn(X[:200], codes[:200], weights[:200])
+    kept, before = copy.deepcopy(contest), contest.predict(X)
+    contest.learn(X[200:], codes[200:], weights[200:])
+    assert np.array_equal(kept.predict(X), before)
+    assert not np.array_equal(contest.predict(X), before)
+    kept.learn(X[200:], codes[200:], weights[200:])
+    assert np.array_equal(kept.predict(X), contest.predict(X))
+    assert kept.nbytes == sum(array.nbytes for array in flatten(contest.to_state())[0].values())

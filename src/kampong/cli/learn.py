@@ -113,7 +113,7 @@ def learn(
         float | None,
         typer.Option(
             help="Microseconds per row that may go to following drift (--half-life auto). More is often more accurate.",
-            show_default="12",
+            show_default="3",
             rich_help_panel=MODEL,
         ),
     ] = None,

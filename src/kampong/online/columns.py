@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.compute import vectorised
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -15,7 +15,7 @@ FLAT = 1e-24
 """A column whose variance is at most this part of its squared mean is constant: what is left is rounding."""
 
 
-@compiled
+@vectorised
 def standardise(
     mean: Float,
     squares: Float,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Contest:
         left, chosen = 1000.0 * self.effort, set()
         able = [kind for kind in MEMBERS if kind.wide in (self._wide(columns), None) and self._admits(kind)]
         made = [kind(self.settings, self.seed) for kind in able]
-        costs = {one: one.cost(columns, classes) + one.answers * (250.0 + 25.0 * classes) for one in made}
+        costs = {one: one.cost(columns, classes) + one.answers * (60.0 + 20.0 * classes) for one in made}
         for member in sorted(made, key=lambda one: (not one.always, costs[one])):
             left -= costs[member]
             few = member.numbers(columns, classes) <= self.settings.most_numbers
@@ -140,7 +141,7 @@ class Contest:
         for part in self._parts(X.shape[1], known, after):
             self.resize(X.shape[1], int(after[part][-1]))
             told = self._told(given, part)
-            found = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)
+            found = self._step(self.pools, X[part], codes[part], known[part], weights[part], taught[part], told)
             answers[part, : self.classes] = found[0]
             if losses is not None:
                 losses[part] = np.maximum(-found[-1][np.arange(len(found[-1])), codes[part]], 0.0)
@@ -153,14 +154,16 @@ class Contest:
         weights, taught = np.ones(n), np.zeros(n, dtype=bool)
         for part in self._parts(self.columns, known, known):
             told = self._told(given, part)
-            answers[part] = self._step(X[part], codes[part], known[part], weights[part], taught[part], told)[-1]
+            rows = (X[part], codes[part], known[part], weights[part], taught[part], told)
+            answers[part] = self._step(self.pools[-1:], *rows)[0]
         return answers
 
     def _told(self, given: Float | None, part: slice) -> Float:
         """Return what is given for some rows, at least the logarithm of the least chance; no row where nothing is."""
         if given is None or not self.given:
             return np.zeros((0, self.classes))
-        return np.maximum(given[part, : self.classes], np.log(self.settings.least_chance))
+        told = np.maximum(given[part, : self.classes], np.log(self.settings.least_chance))
+        return np.ascontiguousarray(told)  # of one form, so that loops are compiled once
 
     def _parts(self, columns: int, known: Integer, after: Integer) -> list[slice]:
         """Cut rows where a new class changes the members, and into blocks of some megabytes."""
@@ -176,23 +179,61 @@ class Contest:
         return parts
 
     def _step(
-        self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, given: Float
+        self,
+        pools: list[Pool],
+        X: Any,
+        codes: Integer,
+        known: Integer,
+        weights: Float,
+        learn: np.ndarray,
+        given: Float,
     ) -> list[Float]:
-        """Return the answer of each pool."""
+        """Return the answer of each of the pools, which are all or the last ones."""
         rows = self._rows(X, codes, known, weights, learn, given)
-        chances = np.zeros((sum(member.answers for member in self.members), len(codes), self.classes))
+        size = sum(member.answers for member in self.members)
+        scores, chances = np.zeros((size, len(codes), self.classes)), np.empty((len(codes), self.classes, size))
         keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0
+        factors, curvatures = self._calibration("factors"), self._calibration("curvatures")
         for member in self.members:
-            mine = chances[first : first + member.answers]
-            member.step(rows, mine)
-            calibrate(member.arrays["factors"], member.arrays["curvatures"], mine, codes, known, learn, keep, least)
+            member.step(rows, scores[first : first + member.answers])
             first += member.answers
-        pools = zip(self.pools, self._places, strict=True)
-        return [one.step(chances, places, codes, known, learn) for one, places in pools]
+        calibrate(factors, curvatures, scores, codes, known, learn, keep, least, chances)
+        first = 0
+        for member in self.members:
+            mine = slice(first, first + member.answers)
+            member.arrays["factors"][:], member.arrays["curvatures"][:] = factors[mine], curvatures[mine]
+            first += member.answers
+        seen = zip(pools, self._places[-len(pools) :], strict=True)
+        return [one.step(chances, places, codes, known, learn) for one, places in seen]
+
+    def _calibration(self, name: str) -> Float:
+        """Return what calibrates the answers of all members."""
+        return np.concatenate([member.arrays[name] for member in self.members])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copy all arrays of a pickle, which may be memory that cannot be written."""
         self.__dict__.update(state)
+        self._own()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Contest:
+        """Return a contest with arrays of its own; it shares the settings and what says which answers a pool sees."""
+        result = type(self).__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        result.members, result.pools = [copy.copy(one) for one in self.members], [copy.copy(one) for one in self.pools]
+        result._own()
+        return result
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all that is remembered."""
+        kept: list[np.ndarray] = [self._mean, self._squares, self._weight]
+        kept += [array for member in self.members for array in member.arrays.values()]
+        kept += [array for one in self.pools for array in one.state]
+        return sum(array.nbytes for array in kept)
+
+    def _own(self) -> None:
+        """Copy all arrays, so that they can be written, and so that loops meet one form of them."""
+        self._places = [places.copy() for places in self._places]
         self._mean, self._squares, self._weight = self._mean.copy(), self._squares.copy(), self._weight.copy()
         for member in self.members:
             member.arrays = {name: array.copy() for name, array in member.arrays.items()}

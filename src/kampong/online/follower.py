@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.compute import vectorised
 from kampong.online.contest import Contest, numbered
 from kampong.online.settings import Settings
 
@@ -95,6 +95,11 @@ class Follower:
         return result
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of all that is remembered."""
+        return self._slots.nbytes + self._weights.nbytes + self.contest.nbytes
+
+    @property
     def _came(self) -> Integer:
         """The numbers of the labels that have come, in the order in which they did."""
         order: Integer = np.argsort(self._slots, kind="stable")
@@ -158,7 +163,7 @@ def slots_from(contents: Contents, labels: int) -> Integer:
     return slots
 
 
-@compiled
+@vectorised
 def _in_rows(state: Float, weights: Float, out: Float) -> None:
     """Write each weight as a number of typical rows, whose weight is Σw² / Σw over all rows so far."""
     for i in range(len(weights)):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import restore_ridge, update_inverse
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot, exponential, logarithm, update_inverse
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -80,7 +80,8 @@ class Pool:
     def own(self) -> None:
         """Copy all arrays, so that they can be written."""
         self._keeps, self._numbers = self._keeps.copy(), self._numbers.copy()
-        self.state = PoolState(**{name: array.copy() for name, array in self.state._asdict().items()})
+        losses, rate_losses, weights, inverse, clock = self.state
+        self.state = PoolState(losses.copy(), rate_losses.copy(), weights.copy(), inverse.copy(), clock.copy())
 
     def with_names(self, names: list[str]) -> Pool:
         """Return the pool of other answers; one that was not here starts with the highest loss."""
@@ -113,7 +114,7 @@ class Pool:
 
         Parameters
         ----------
-        chances : array of shape (answers, rows, classes)
+        chances : array of shape (rows, classes, answers)
             Calibrated log-probabilities.
         places : array of int
             The answers that count here.
@@ -127,8 +128,8 @@ class Pool:
         array of shape (rows, classes)
             Log-probabilities; −∞ for a class that had not come.
         """
-        out = np.full(chances.shape[1:], -np.inf)
-        _pool(self.state, chances, places, codes, known, learn, self._keeps, self._numbers, out)
+        out = np.full(chances.shape[:2], -np.inf)
+        _pool(*self.state, chances, places, codes, known, learn, self._keeps, self._numbers, out)
         return out
 
     def to_state(self) -> dict[str, Any]:
@@ -145,21 +146,7 @@ class Pool:
         self.state = PoolState(**found)
 
 
-@compiled
-def normalise(scores: Float, known: int) -> None:
-    """Subtract the logarithm of the sum of exponentials from the scores of the classes that have come."""
-    most = -np.inf
-    for k in range(known):
-        most = max(most, scores[k])
-    total = 0.0
-    for k in range(known):
-        total += np.exp(scores[k] - most)
-    total = most + np.log(total)
-    for k in range(known):
-        scores[k] -= total
-
-
-@compiled
+@vectorised
 def calibrate(
     factors: Float,
     curvatures: Float,
@@ -169,47 +156,100 @@ def calibrate(
     learn: np.ndarray,
     keep: float,
     least: float,
+    out: Float,
 ) -> None:
-    """Turn the scores of each answer, (answers, rows, classes), into log-probabilities of at least `least`."""
-    raw = np.zeros(scores.shape[2])
-    for m in range(len(scores)):
-        for i in range(len(codes)):
-            found, count, code = scores[m, i], known[i], codes[i]
+    """Turn scores, (answers, rows, classes), into log-probabilities of at least `least`, (rows, classes, answers).
+
+    Loops over the answers are innermost, because there are more of them than classes in most streams.
+    """
+    answers = len(factors)
+    raw, chances = np.zeros((scores.shape[2], answers)), np.zeros((scores.shape[2], answers))
+    most, total, mean, square = np.zeros(answers), np.zeros(answers), np.zeros(answers), np.zeros(answers)
+    for i in range(len(codes)):
+        count, code = known[i], codes[i]
+        if count == 0:
+            continue
+        for m in range(answers):
             for k in range(count):
-                raw[k] = found[k]
-                found[k] *= factors[m]
-            if count:
-                normalise(found, count)
-            if learn[i] and code < count:
-                mean, square = 0.0, 0.0
-                for k in range(count):
-                    mean += np.exp(found[k]) * raw[k]
-                for k in range(count):
-                    square += np.exp(found[k]) * (raw[k] - mean) ** 2
-                curvatures[m] = keep * curvatures[m] + (1.0 - keep) + square
-                step = factors[m] - (mean - raw[code]) / curvatures[m]
+                raw[k, m] = scores[m, i, k]
+        _log_chances(factors, raw, count, least, chances, most, total, out[i])
+        if learn[i] and code < count:
+            _moments(raw, count, chances, total, mean, square)
+            for m in range(answers):
+                curvatures[m] = keep * curvatures[m] + (1.0 - keep) + square[m]
+                step = factors[m] - (mean[m] - raw[code, m]) / curvatures[m]
                 factors[m] = min(max(step, 0.5 * factors[m]), 2.0 * factors[m])
-            for k in range(count):
-                found[k] = max(found[k], least)
 
 
-@compiled
+@vectorised
+def _log_chances(
+    factors: Float, raw: Float, count: int, least: float, chances: Float, most: Float, total: Float, out: Float
+) -> None:
+    """Write the log-probabilities of a row, at least `least`, and probabilities times their `total`."""
+    for m in range(len(factors)):
+        most[m], total[m] = -np.inf, 0.0
+    for k in range(count):
+        for m in range(len(factors)):
+            out[k, m] = factors[m] * raw[k, m]
+            most[m] = out[k, m] if out[k, m] > most[m] else most[m]
+    for k in range(count):
+        for m in range(len(factors)):
+            chances[k, m] = exponential(out[k, m] - most[m])
+            total[m] += chances[k, m]
+    for m in range(len(factors)):
+        most[m] += logarithm(total[m])
+    for k in range(count):
+        for m in range(len(factors)):
+            out[k, m] = out[k, m] - most[m] if out[k, m] - most[m] > least else least
+
+
+@vectorised
+def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, square: Float) -> None:
+    """Write the mean and the variance of the scores of a row, by the probabilities that each answer gives."""
+    for m in range(len(total)):
+        mean[m], square[m] = 0.0, 0.0
+    for k in range(count):
+        for m in range(len(total)):
+            mean[m] += chances[k, m] * raw[k, m] / total[m]
+    for k in range(count):
+        for m in range(len(total)):
+            square[m] += chances[k, m] * (raw[k, m] - mean[m]) ** 2 / total[m]
+
+
+@vectorised
+def normalise(scores: Float, known: int) -> None:
+    """Subtract the logarithm of the sum of exponentials from the scores of the classes that have come."""
+    most = scores[0]
+    for k in range(1, known):
+        most = max(most, scores[k])
+    total = 0.0
+    for k in range(known):
+        total += exponential(scores[k] - most)
+    total = most + logarithm(total)
+    for k in range(known):
+        scores[k] -= total
+
+
+@vectorised
 def shares_of(losses: Float, out: Float) -> None:
     """Write softmax(−losses)."""
-    least = losses[0]
+    least, total = losses[0], 0.0
     for m in range(len(losses)):
-        least = min(least, losses[m])
-    total = 0.0
+        least = losses[m] if losses[m] < least else least
     for m in range(len(losses)):
-        out[m] = np.exp(least - losses[m])
+        out[m] = exponential(least - losses[m])
         total += out[m]
     for m in range(len(losses)):
         out[m] /= total
 
 
-@compiled
+@vectorised
 def _pool(
-    state: PoolState,
+    losses: Float,
+    rate_losses: Float,
+    weights: Float,
+    inverse: Float,
+    clock: Integer,
     chances: Float,
     places: Integer,
     codes: Integer,
@@ -219,76 +259,91 @@ def _pool(
     numbers: Float,
     out: Float,
 ) -> None:
-    keep, ridge, least = numbers
-    answers, classes = len(places), chances.shape[2]
-    means, inputs = np.zeros((len(keeps), classes)), np.zeros((1 + answers, classes))
-    shares, rate_shares = np.zeros(answers), np.zeros(len(keeps))
-    gradient, gain = np.zeros(1 + answers), np.zeros(1 + answers)
+    keep, ridge, least = numbers[0], numbers[1], numbers[2]
+    answers, classes, rates, size = len(places), chances.shape[1], len(keeps), len(weights)
+    means, inputs = np.zeros((rates, classes)), np.zeros((classes, size))
+    mixed, shares, rate_shares = np.zeros(classes), np.zeros((rates, answers)), np.zeros(rates)
+    gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
+    faded, moved = ridge * (1.0 - keep**size), True
     for i in range(len(codes)):
         count, code, found = known[i], codes[i], out[i]
         if count == 0:
             continue
-        for m in range(answers):
-            for k in range(count):
-                inputs[1 + m, k] = chances[places[m], i, k]
-        _weighed_mean(state, count, least, shares, rate_shares, means, inputs)
-        weighed_sum(state.weights, inputs, count, found)
+        if moved:
+            for rate in range(rates):
+                shares_of(losses[rate], shares[rate])
+            shares_of(rate_losses, rate_shares)
+            moved = False
+        for k in range(count):
+            line, from_all = inputs[k, 1:], chances[i, k]
+            for m in range(answers):
+                line[m] = from_all[places[m]]
+        _weighed_mean(shares, rate_shares, count, least, means, mixed, inputs)
+        for k in range(count):
+            found[k] = dot(weights, inputs[k])
         normalise(found, count)
         if learn[i] and code < count:
-            _take_losses(state, keeps, keep, means[:, code], inputs[1:, code], least)
-            for m in range(1 + answers):
-                gradient[m] = -inputs[m, code]
-                for k in range(count):
-                    gradient[m] += np.exp(found[k]) * inputs[m, k]
-            _newton(state, gradient, keep, ridge, gain)
+            moved = True
+            _take_losses(losses, rate_losses, keeps, keep, means, inputs[code, 1:], code, least)
+            _newton_step(weights, inverse, clock, inputs, found, code, count, keep, faded, gradient, gain, back)
 
 
-@compiled
-def weighed_sum(weights: Float, lines: Float, count: int, out: Float) -> None:
-    """Write the sum of lines times their weights, for the first `count` places."""
-    for k in range(count):
-        out[k] = 0.0
-    for m in range(len(weights)):
-        for k in range(count):
-            out[k] += weights[m] * lines[m, k]
-
-
-@compiled
+@vectorised
 def _weighed_mean(
-    state: PoolState, count: int, least: float, shares: Float, rate_shares: Float, means: Float, inputs: Float
+    shares: Float, rate_shares: Float, count: int, least: float, means: Float, mixed: Float, inputs: Float
 ) -> None:
-    """Write the answer of each half-life, and that of all of them, at least `least`, into the first line of inputs."""
+    """Write the answer of each half-life, and that of all of them, at least `least`, as the first input."""
     for rate in range(len(means)):
-        shares_of(state.losses[rate], shares)
-        weighed_sum(shares, inputs[1:], count, means[rate])
+        for k in range(count):
+            means[rate, k] = dot(shares[rate], inputs[k, 1:])
         normalise(means[rate], count)
-    shares_of(state.rate_losses, rate_shares)
-    weighed_sum(rate_shares, means, count, inputs[0])
-    normalise(inputs[0], count)
     for k in range(count):
-        inputs[0, k] = max(inputs[0, k], least)
+        mixed[k] = 0.0
+        for rate in range(len(means)):
+            mixed[k] += rate_shares[rate] * means[rate, k]
+    normalise(mixed, count)
+    for k in range(count):
+        inputs[k, 0] = max(mixed[k], least)
 
 
-@compiled
-def _take_losses(state: PoolState, keeps: Float, keep: float, means: Float, answers: Float, least: float) -> None:
+@vectorised
+def _take_losses(
+    losses: Float, rate_losses: Float, keeps: Float, keep: float, means: Float, logs: Float, code: int, least: float
+) -> None:
     """Let losses fade, and add what the row has cost each answer and each half-life."""
     for rate in range(len(keeps)):
-        state.rate_losses[rate] = keep * state.rate_losses[rate] - max(means[rate], least)
-        for m in range(len(answers)):
-            state.losses[rate, m] = keeps[rate] * state.losses[rate, m] - answers[m]
+        rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
+        mine = losses[rate]
+        for m in range(len(logs)):
+            mine[m] = keeps[rate] * mine[m] - logs[m]
 
 
-@compiled
-def _newton(state: PoolState, gradient: Float, keep: float, ridge: float, gain: Float) -> None:
+@vectorised
+def _newton_step(
+    weights: Float,
+    inverse: Float,
+    clock: Integer,
+    inputs: Float,
+    found: Float,
+    code: int,
+    count: int,
+    keep: float,
+    faded: float,
+    gradient: Float,
+    gain: Float,
+    back: Float,
+) -> None:
     """Let the weights take a Newton step; the outer product of the gradient stands for its Hessian."""
-    inverse, weights, size = state.inverse, state.weights, len(state.weights)
-    inverse /= keep
-    update_inverse(inverse, gradient, 1.0, gain)
+    size = len(weights)
     for m in range(size):
-        weights[m] -= gain[m]
-    place = state.clock[0] % size
-    state.clock[0] += 1
-    restore_ridge(inverse, place, ridge * (1.0 - keep**size), gain)
-    error = (1.0 if place == 0 else 0.0) - weights[place]
+        gradient[m] = -inputs[code, m]
+    for k in range(count):
+        chance = exponential(found[k])
+        for m in range(size):
+            gradient[m] += chance * inputs[k, m]
+    place = clock[0] % size
+    clock[0] += 1
+    update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
+    error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
     for m in range(size):
-        weights[m] += error * gain[m]
+        weights[m] += error * back[m] - gain[m]

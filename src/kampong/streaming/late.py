@@ -167,14 +167,15 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
     late : int
         How late labels come in any case: shorter delays are not measured.
     """
-    taken: dict[bool, Any] = {}  # delays whose copies are due together share one
+    taken: dict[bool, tuple[Any, int]] = {}  # delays whose copies are due together share one
     for one in delays.due(rows):
         # Past a width, a solve for each copy would cost more than the stream: what predicts there is copied.
         saved = one.delay >= SAVED and model.can.freeze and model.width <= NARROW
         if saved not in taken:
-            taken[saved] = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
-        copy = None if one.delay < late else taken[saved]
-        delays.take(one, copy, _size(copy) if copy is not None and model.can.save else 0, rows)
+            found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
+            taken[saved] = found, _size(found) if found is not None and model.can.save else 0
+        copy, size = (None, 0) if one.delay < late else taken[saved]
+        delays.take(one, copy, size, rows)
 
 
 def copies_state(delays: Delays) -> dict[str, Any]:
@@ -205,6 +206,9 @@ def unpacked(contents: Contents, name: str) -> Contents:
 
 
 def _size(copy: Any) -> int:
+    """Return the bytes of a copy; one that knows them is not written to be counted."""
+    if hasattr(copy, "nbytes"):
+        return int(copy.nbytes)
     return sum(array.nbytes for array in flatten(copy.to_state())[0].values())
 
 

@@ -80,6 +80,8 @@ class Schedule:
             least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
         else:
             least, parts, growth, late, early = 1, 32, 2, 8, FULL
+        if model.follows_drift:  # a contest predicts, and the model of all rows is one of many
+            early = min(early, EARLY)
         half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
         return cls(least, parts, most and max(most, least), growth, late, early, model.follows_drift and width > WIDEST)

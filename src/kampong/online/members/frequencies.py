@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kampong._core.compute import compiled
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import logarithm
 from kampong.online.members.member import Field, Member, Rows
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float
+    import numpy as np
+
+    from kampong._core.compute import Float, Integer
 
 
 class Frequencies(Member):
@@ -26,20 +27,22 @@ class Frequencies(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return 5.0 * classes
+        return 4.0 + 6.0 * classes
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["counts"], 2.0 ** (-1.0 / self.settings.half_life), rows, scores[0])
+        keep = 2.0 ** (-1.0 / self.settings.half_life)
+        _step(self.arrays["counts"], keep, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(counts: Float, keep: float, rows: Rows, scores: Float) -> None:
-    for i in range(len(rows.codes)):
-        known, code = rows.known[i], rows.codes[i]
-        for k in range(known):
-            scores[i, k] = np.log(counts[k] + 1.0 / known)
-        if rows.learn[i]:
-            for k in range(known):
+@vectorised
+def _step(
+    counts: Float, keep: float, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, scores: Float
+) -> None:
+    for i in range(len(codes)):
+        for k in range(known[i]):
+            scores[0, i, k] = logarithm(counts[k] + 1.0 / known[i])
+        if learn[i]:
+            for k in range(known[i]):
                 counts[k] *= keep
-            counts[code] += rows.weights[i]
+            counts[codes[i]] += weights[i]

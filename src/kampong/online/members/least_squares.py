@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, dot, linear_scores, restore_ridge, update_inverse
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot, update_inverse
+from kampong.online.members.member import Field, Member, Rows, linear_scores
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -36,34 +37,42 @@ class LeastSquares(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return 1.1 * (1 + columns) ** 2 + classes * columns
+        return 50.0 + 5.0 * columns + 0.25 * columns**2 + classes * (10.0 + 0.2 * columns)
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
+        lines, inverse, clock = self.arrays["weights"], self.arrays["inverse"], self.arrays["clock"]
         keep = 2.0 ** (-1.0 / self.settings.half_life)
-        _step(self.arrays["weights"], self.arrays["inverse"], self.arrays["clock"], keep, rows, scores[0])
+        _step(lines, inverse, clock, keep, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(weights: Float, inverse: Float, clock: Integer, keep: float, rows: Rows, scores: Float) -> None:
+@vectorised
+def _step(
+    lines: Float,
+    inverse: Float,
+    clock: Integer,
+    keep: float,
+    points: Float,
+    codes: Integer,
+    known: Integer,
+    weights: Float,
+    learn: np.ndarray,
+    scores: Float,
+) -> None:
     width = len(inverse)
-    row, gain = np.ones(width), np.zeros(width)
-    for i in range(len(rows.points)):
-        known, code = rows.known[i], rows.codes[i]
-        linear_scores(weights, rows.points[i], known, scores[i])
-        if not rows.learn[i]:
+    row, gain, back = np.ones(width), np.zeros(width), np.zeros(width)
+    faded = 1.0 - keep**width  # of the ridge, since the last turn of a column
+    for i in range(len(points)):
+        linear_scores(lines, points[i], known[i], scores[0, i])
+        if not learn[i]:
             continue
-        row[1:] = rows.points[i]
-        inverse /= keep
-        update_inverse(inverse, row, rows.weights[i], gain)
-        for k in range(max(known, code + 1)):
-            error = (1.0 if k == code else 0.0) - dot(weights[k], row)
-            for j in range(width):
-                weights[k, j] += error * gain[j]
+        for j in range(width - 1):
+            row[1 + j] = points[i, j]
         place = clock[0] % width
         clock[0] += 1
-        restore_ridge(inverse, place, 1.0 - keep**width, gain)  # what has faded since the last turn of the column
-        for k in range(max(known, code + 1)):
-            error = -weights[k, place]
+        update_inverse(inverse, row, weights[i], keep, place, faded, gain, back)
+        for k in range(max(known[i], codes[i] + 1)):
+            error = (1.0 if k == codes[i] else 0.0) - dot(lines[k], row)
+            rest = -(lines[k, place] + error * gain[place])
             for j in range(width):
-                weights[k, j] += error * gain[j]
+                lines[k, j] += error * gain[j] + rest * back[j]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot, to_probabilities
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -163,37 +164,14 @@ class Member:
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in field.axes)
 
 
-@compiled
-def dot(left: Float, right: Float) -> float:
-    """Return the inner product of two vectors."""
-    total = 0.0
-    for j in range(len(left)):
-        total += left[j] * right[j]
-    return total
-
-
-@compiled
-def to_probabilities(scores: Float, known: int, out: Float) -> None:
-    """Write the softmax of the scores of the classes that have come."""
-    most = -np.inf
-    for k in range(known):
-        most = max(most, scores[k])
-    total = 0.0
-    for k in range(known):
-        out[k] = np.exp(scores[k] - most)
-        total += out[k]
-    for k in range(known):
-        out[k] /= total
-
-
-@compiled
+@vectorised
 def linear_scores(weights: Float, row: Float, known: int, out: Float) -> None:
     """Write the scores of a row by one line of weights per class, the offset first."""
     for k in range(known):
         out[k] = weights[k, 0] + dot(weights[k, 1:], row)
 
 
-@compiled
+@vectorised
 def softmax_step(
     weights: Float, row: Float, length: float, scores: Float, code: int, known: int, rate: float, chances: Float
 ) -> None:
@@ -202,41 +180,9 @@ def softmax_step(
     `length` is 1 and the squared length of the row; `known` counts the class of the row.
     """
     to_probabilities(scores, known, chances)
+    chances[code] -= 1.0
     for k in range(known):
-        pace = (chances[k] - (1.0 if k == code else 0.0)) * rate / length
+        pace, line = chances[k] * (rate / length), weights[k, 1:]
         weights[k, 0] -= pace
         for j in range(len(row)):
-            weights[k, 1 + j] -= pace * row[j]
-
-
-@compiled
-def update_inverse(inverse: Float, row: Float, weight: float, gain: Float) -> None:
-    """Turn A⁻¹ into (A + weight·x xᵀ)⁻¹, and write that, times weight·x, into `gain`.
-
-    The roots make every product the same in both triangles: a difference between them would grow while rows fade.
-    """
-    for j in range(len(row)):
-        gain[j] = dot(inverse[j], row)
-    scale = weight / (1.0 + weight * dot(gain, row))
-    root = np.sqrt(scale)
-    for j in range(len(row)):
-        gain[j] *= root
-    for j in range(len(row)):
-        for m in range(len(row)):
-            inverse[j, m] -= gain[j] * gain[m]
-    for j in range(len(row)):
-        gain[j] *= root
-
-
-@compiled
-def restore_ridge(inverse: Float, place: int, ridge: float, gain: Float) -> None:
-    """Turn A⁻¹ into (A + ridge·e eᵀ)⁻¹ for one unit vector e, and write that, times ridge·e, into `gain`."""
-    scale = ridge / (1.0 + ridge * inverse[place, place])
-    root = np.sqrt(scale)
-    for j in range(len(gain)):
-        gain[j] = inverse[place, j] * root
-    for j in range(len(gain)):
-        for m in range(len(gain)):
-            inverse[j, m] -= gain[j] * gain[m]
-    for j in range(len(gain)):
-        gain[j] *= root
+            line[j] -= pace * row[j]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, dot, linear_scores
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot
+from kampong.online.members.member import Field, Member, Rows, linear_scores
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float
+    from kampong._core.compute import Float, Integer
 
 
 class PassiveAggressive(Member):
@@ -38,35 +39,43 @@ class PassiveAggressive(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return self.answers * classes * (10.0 + 0.2 * columns)
+        return self.answers * (12.0 + classes * (5.0 + 0.1 * columns))
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["weights"], np.array(self.settings.strengths), rows, scores)
+        strengths = np.array(self.settings.strengths)
+        _step(self.arrays["weights"], strengths, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(weights: Float, strengths: Float, rows: Rows, scores: Float) -> None:
-    for i in range(len(rows.points)):
-        row, known, code = rows.points[i], rows.known[i], rows.codes[i]
+@vectorised
+def _step(
+    lines: Float,
+    strengths: Float,
+    points: Float,
+    codes: Integer,
+    known: Integer,
+    weights: Float,
+    learn: np.ndarray,
+    scores: Float,
+) -> None:
+    for i in range(len(points)):
+        row, code = points[i], codes[i]
         length = 1.0 + dot(row, row)
         for place in range(len(strengths)):
             found = scores[place, i]
-            linear_scores(weights[place], row, known, found)
-            if not rows.learn[i] or known == 0:
-                continue
+            linear_scores(lines[place], row, known[i], found)
             other = -1
-            for k in range(known):
+            for k in range(known[i]):
                 if k != code and (other < 0 or found[k] > found[other]):
                     other = k
-            if other < 0:
+            if not learn[i] or other < 0:
                 continue
-            own = found[code] if code < known else 0.0
-            loss = 1.0 - own + found[other]
+            loss = 1.0 + found[other] - (found[code] if code < known[i] else 0.0)
             if loss > 0.0:
-                pace = min(strengths[place] * rows.weights[i], loss / (2.0 * length))
-                weights[place, code, 0] += pace
-                weights[place, other, 0] -= pace
+                pace = min(strengths[place] * weights[i], loss / (2.0 * length))
+                lines[place, code, 0] += pace
+                lines[place, other, 0] -= pace
+                up, down = lines[place, code, 1:], lines[place, other, 1:]
                 for j in range(len(row)):
-                    weights[place, code, 1 + j] += pace * row[j]
-                    weights[place, other, 1 + j] -= pace * row[j]
+                    up[j] += pace * row[j]
+                    down[j] -= pace * row[j]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, dot, linear_scores, softmax_step
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot
+from kampong.online.members.member import Field, Member, Rows, linear_scores, softmax_step
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float
+    from kampong._core.compute import Float, Integer
 
 
 class Products(Member):
@@ -33,27 +34,37 @@ class Products(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return 0.4 * self.answers * classes * (columns * (columns + 3) // 2)
+        return self.answers * (60.0 + classes * (10.0 + 0.125 * columns * (columns + 3)))
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["weights"], np.array(self.settings.learning_rates), rows, scores)
+        rates = np.array(self.settings.learning_rates)
+        _step(self.arrays["weights"], rates, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(weights: Float, rates: Float, rows: Rows, scores: Float) -> None:
-    chances, row = np.zeros(weights.shape[1]), np.zeros(weights.shape[2] - 1)
-    for i in range(len(rows.points)):
-        point, known, code = rows.points[i], rows.known[i], rows.codes[i]
-        place = 0
-        for j in range(len(point)):
-            row[place] = point[j]
+@vectorised
+def _step(
+    lines: Float,
+    rates: Float,
+    points: Float,
+    codes: Integer,
+    known: Integer,
+    weights: Float,
+    learn: np.ndarray,
+    scores: Float,
+) -> None:
+    chances, row = np.zeros(lines.shape[1]), np.zeros(lines.shape[2] - 1)
+    for i in range(len(points)):
+        place, count = 0, max(known[i], codes[i] + 1)
+        for j in range(points.shape[1]):
+            row[place] = points[i, j]
+            pairs = row[place + 1 : place + 2 + j]
             for m in range(j + 1):
-                row[place + 1 + m] = point[j] * point[m]
+                pairs[m] = points[i, j] * points[i, m]
             place += j + 2
         length = 1.0 + dot(row, row)
         for rate in range(len(rates)):
-            linear_scores(weights[rate], row, known, scores[rate, i])
-            if rows.learn[i]:
-                pace = min(rates[rate] * rows.weights[i], max(rates[rate], length))
-                softmax_step(weights[rate], row, length, scores[rate, i], code, max(known, code + 1), pace, chances)
+            linear_scores(lines[rate], row, known[i], scores[rate, i])
+            if learn[i]:
+                pace = min(rates[rate] * weights[i], max(rates[rate], length))
+                softmax_step(lines[rate], row, length, scores[rate, i], codes[i], count, pace, chances)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, dot, linear_scores, softmax_step
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import dot
+from kampong.online.members.member import Field, Member, Rows, linear_scores, softmax_step
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float
+    from kampong._core.compute import Float, Integer
 
 
 class Softmax(Member):
@@ -34,21 +35,31 @@ class Softmax(Member):
 
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row."""
-        return self.answers * classes * (20.0 + 0.4 * columns)
+        return self.answers * (35.0 + classes * (12.0 + 0.2 * columns))
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["weights"], np.array(self.settings.learning_rates), rows, scores)
+        rates = np.array(self.settings.learning_rates)
+        _step(self.arrays["weights"], rates, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(weights: Float, rates: Float, rows: Rows, scores: Float) -> None:
-    chances = np.zeros(weights.shape[1])
-    for i in range(len(rows.points)):
-        row, known, code = rows.points[i], rows.known[i], rows.codes[i]
+@vectorised
+def _step(
+    lines: Float,
+    rates: Float,
+    points: Float,
+    codes: Integer,
+    known: Integer,
+    weights: Float,
+    learn: np.ndarray,
+    scores: Float,
+) -> None:
+    chances = np.zeros(lines.shape[1])
+    for i in range(len(points)):
+        row, count = points[i], max(known[i], codes[i] + 1)
         length = 1.0 + dot(row, row)
         for rate in range(len(rates)):
-            linear_scores(weights[rate], row, known, scores[rate, i])
-            if rows.learn[i]:
-                pace = min(rates[rate] * rows.weights[i], max(rates[rate], length))
-                softmax_step(weights[rate], row, length, scores[rate, i], code, max(known, code + 1), pace, chances)
+            linear_scores(lines[rate], row, known[i], scores[rate, i])
+            if learn[i]:
+                pace = min(rates[rate] * weights[i], max(rates[rate], length))
+                softmax_step(lines[rate], row, length, scores[rate, i], codes[i], count, pace, chances)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, to_probabilities
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import exponential, to_probabilities
+from kampong.online.members.member import Field, Member, Rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -29,50 +30,62 @@ class Tiles(Member):
     def cost(self, columns: int, classes: int) -> float:
         """Return nanoseconds per row; the more tables there are, the more of them the cache has lost."""
         tables = columns * (columns + 1) // 2
-        return tables * (2.0 + 4.0 * classes + 0.02 * tables)
+        return 40.0 + tables * (3.0 + 3.0 * classes + 0.005 * tables)
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Predict and learn row after row."""
-        _step(self.arrays["weights"], self.settings.cuts, self.settings.curved_rate, rows, scores[0])
+        lines, cuts, rate = self.arrays["weights"], self.settings.cuts, self.settings.curved_rate
+        _step(lines, cuts, rate, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@compiled
-def _step(weights: Float, cuts: int, rate: float, rows: Rows, scores: Float) -> None:
-    d = rows.points.shape[1]
-    tables, places = np.zeros(len(weights), dtype=np.int64), np.zeros(len(weights), dtype=np.int64)
-    parts, chances = np.zeros(d), np.zeros(weights.shape[2])
-    for i in range(len(rows.points)):
-        known, code, found = rows.known[i], rows.codes[i], scores[i]
-        count = _tiles(rows.points[i], cuts, parts, tables, places)
-        for k in range(known):
-            found[k] = 0.0
+@vectorised
+def _step(
+    lines: Float,
+    cuts: int,
+    rate: float,
+    points: Float,
+    codes: Integer,
+    known: Integer,
+    weights: Float,
+    learn: np.ndarray,
+    scores: Float,
+) -> None:
+    d = points.shape[1]
+    tables, places = np.zeros(len(lines), dtype=np.int64), np.zeros(len(lines), dtype=np.int64)
+    parts, intervals, chances = np.zeros(d), np.zeros(d, dtype=np.int64), np.zeros(lines.shape[2])
+    for i in range(len(points)):
+        found = scores[0, i]
+        count = _tiles(points[i], cuts, parts, intervals, tables, places)
         for t in range(count):
-            for k in range(known):
-                found[k] += weights[tables[t], places[t], k]
-        if rows.learn[i] and count:
-            classes = max(known, code + 1)
+            for k in range(known[i]):
+                found[k] += lines[tables[t], places[t], k]
+        if learn[i] and count:
+            classes = max(known[i], codes[i] + 1)
             to_probabilities(found, classes, chances)
-            chances[code] -= 1.0
-            pace = min(rate * rows.weights[i], max(rate, 1.0 * count)) / count
+            chances[codes[i]] -= 1.0
+            pace = min(rate * weights[i], max(rate, 1.0 * count)) / count
+            for k in range(classes):
+                chances[k] *= pace
             for t in range(count):
                 for k in range(classes):
-                    weights[tables[t], places[t], k] -= pace * chances[k]
+                    lines[tables[t], places[t], k] -= chances[k]
 
 
-@compiled
-def _tiles(point: Float, cuts: int, parts: Float, tables: Integer, places: Integer) -> int:
+@vectorised
+def _tiles(point: Float, cuts: int, parts: Float, intervals: Integer, tables: Integer, places: Integer) -> int:
     """Write the tiles of a row, and return how many it has: none for a constant column."""
-    count, table = 0, 0
     for j in range(len(point)):
         # the normal distribution function, nearly: about as many rows in each interval
-        parts[j] = min(1.0 / (1.0 + np.exp(-1.702 * point[j])), 1.0 - 1e-9)
-        for m in range(j + 1):
-            if point[j] != 0.0 and point[m] != 0.0:
-                tables[count] = table + m
-                if m == j:
-                    places[count] = int(parts[j] * cuts * cuts)
-                else:
-                    places[count] = int(parts[j] * cuts) * cuts + int(parts[m] * cuts)
-                count += 1
+        parts[j] = cuts * min(1.0 / (1.0 + exponential(-1.702 * point[j])), 1.0 - 1e-9)
+    count, table = 0, 0
+    for j in range(len(point)):
+        if point[j] != 0.0:
+            intervals[j] = int(parts[j])
+            for m in range(j):
+                if point[m] != 0.0:
+                    tables[count], places[count] = table + m, intervals[j] * cuts + intervals[m]
+                    count += 1
+            tables[count], places[count] = table + j, int(cuts * parts[j])
+            count += 1
         table += j + 1
     return count

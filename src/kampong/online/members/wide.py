@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import compiled
-from kampong.online.members.member import Field, Member, Rows, to_probabilities
+from kampong._core.compute import vectorised
+from kampong.online.arithmetic import to_probabilities
+from kampong.online.members.member import Field, Member, Rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -78,7 +79,7 @@ class WidePassiveAggressive(Member):
         _aggressive(self.arrays["weights"], np.array(self.settings.strengths), rows, scores)
 
 
-@compiled
+@vectorised
 def _length(data: Float, start: int, stop: int) -> float:
     """Return the length of a row, 1 for an empty one."""
     total = 0.0
@@ -87,7 +88,7 @@ def _length(data: Float, start: int, stop: int) -> float:
     return np.sqrt(total) if total > 0.0 else 1.0
 
 
-@compiled
+@vectorised
 def _scores(weights: Float, rows: Rows, i: int, length: float, known: int, out: Float) -> None:
     for k in range(known):
         out[k] = weights[0, k]
@@ -97,7 +98,7 @@ def _scores(weights: Float, rows: Rows, i: int, length: float, known: int, out: 
             out[k] += value * line[k]
 
 
-@compiled
+@vectorised
 def _adaptive(weights: Float, squares: Float, rates: Float, rows: Rows, scores: Float) -> None:
     gradient = np.zeros(weights.shape[2])
     for i in range(len(rows.codes)):
@@ -120,7 +121,7 @@ def _adaptive(weights: Float, squares: Float, rates: Float, rows: Rows, scores: 
                 _adapt(weights[rate, place], squares[rate], place, value, size, rates[rate], gradient, classes)
 
 
-@compiled
+@vectorised
 def _adapt(
     line: Float, squares: Float, place: int, value: float, size: float, rate: float, gradient: Float, classes: int
 ) -> None:
@@ -131,7 +132,7 @@ def _adapt(
             line[k] -= pace * gradient[k]
 
 
-@compiled
+@vectorised
 def _aggressive(weights: Float, strengths: Float, rows: Rows, scores: Float) -> None:
     for i in range(len(rows.codes)):
         known, code = rows.known[i], rows.codes[i]

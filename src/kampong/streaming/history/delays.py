@@ -27,7 +27,7 @@ DELAYS = (1, 10, 100, 1_000, 10_000)
 SAVED = 1_000
 """From this delay on, a copy is what a model that is saved then answers with; copies before are the stream's own."""
 
-COPIES, SAVED_COPIES = 64, 8
+COPIES, SAVED_COPIES = 32, 8
 """The most copies while the rows double, those of short delays and those that are solved as for a save."""
 
 LONGEST = 2**16

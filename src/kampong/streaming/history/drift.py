@@ -148,12 +148,13 @@ def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer
         sizes[0] += 1
         width += 1
         total += wrong[i]
-        level = 0
-        while sizes[level] > BUCKETS and level + 1 < LEVELS:
+        for level in range(LEVELS - 1):
+            if sizes[level] <= BUCKETS:
+                break
             errors[level + 1, sizes[level + 1]] = errors[level, 0] + errors[level, 1]
             sizes[level + 1] += 1
-            _drop(sizes, errors, level, 2)
-            level += 1
+            _drop(sizes, errors, level)
+            _drop(sizes, errors, level)
         ticks[0] += 1
         if ticks[0] % CLOCK != 0 or width <= GRACE:
             continue
@@ -166,7 +167,7 @@ def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer
                 oldest -= 1
             width -= 1 << oldest
             total -= errors[oldest, 0]
-            _drop(sizes, errors, oldest, 1)
+            _drop(sizes, errors, oldest)
         if width < width_before:
             gone, errors_gone = width_before - width, total_before - total
             found[n_found, 0], found[n_found, 1], found[n_found, 2] = i, gone, gone - errors_gone
@@ -176,13 +177,12 @@ def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer
 
 
 @compiled
-def _drop(sizes: Integer, errors: Integer, level: int, n: int) -> None:
-    """Take the oldest buckets of a size out."""
-    for k in range(sizes[level] - n):
-        errors[level, k] = errors[level, k + n]
-    for k in range(sizes[level] - n, sizes[level]):
-        errors[level, k] = 0
-    sizes[level] -= n
+def _drop(sizes: Integer, errors: Integer, level: int) -> None:
+    """Take the oldest bucket of a size out."""
+    sizes[level] -= 1
+    for k in range(sizes[level]):
+        errors[level, k] = errors[level, k + 1]
+    errors[level, sizes[level]] = 0
 
 
 @compiled
