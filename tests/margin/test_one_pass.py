@@ -269,3 +269,17 @@ def test_two_classes_among_more_keep_their_hyperplane_with_its_sign():
     # a weight is never negative: y c = α in each problem
     for code in (0, 2):
         assert (np.where(more.codes == code, 1.0, -1.0) * more.coefficients[code] >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_whose_squares_overflow_are_refused_or_come_to_an_end(loss):
+    X, y = clouds(11, 80)
+    model = CoreVectorClassifier(loss=loss, max_iter=200).partial_fit(X, y)
+    before, broken = model.to_bytes(), X[:3].copy()
+    broken[-1, 2] = 1e200
+    with pytest.raises(ValueError, match="the squares of X overflow, so gamma='mean' cannot be computed"):
+        model.partial_fit(broken, y[:3])
+    assert model.to_bytes() == before
+    # with a given width nothing has to be computed from the rows, and the solve must still end
+    machine(loss, max_iter=200).partial_fit(X, y).partial_fit(broken, y[:3])

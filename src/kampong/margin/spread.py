@@ -53,14 +53,19 @@ def depends_on_rows(model: Any) -> bool:
 
 def follow(model: Any, spread: Spread) -> None:
     """Keep the spread of all rows so far; compute γ again if they have doubled since the last time."""
+    # rows whose squares overflow are refused when they come, not when γ is computed next
+    value = gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances)
     if spread.total >= 2 * spread.fixed_at:
-        fix(model, spread)
+        _use(model, spread, value)
     else:
         model._spread = spread
 
 
 def fix(model: Any, spread: Spread) -> None:
     """Keep the spread of all rows so far, and compute γ from it."""
-    value = gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances)
+    _use(model, spread, gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances))
+
+
+def _use(model: Any, spread: Spread, value: float) -> None:
     model._kernel = replace(model._kernel, gamma=value)
     model._spread = spread._replace(fixed_at=spread.total)

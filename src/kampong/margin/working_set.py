@@ -206,9 +206,10 @@ def _improve(problem: Problem, rows: KernelRows, chosen: Integer) -> None:
     problem.steps, problem.rounds, problem.last = problem.steps + taken, problem.rounds + 1, chosen
     if objective <= problem.floor:
         problem.status = "indefinite"
-    elif problem.gap.relative > options.tol and not taken:
+    elif not problem.gap.relative <= options.tol and not taken:
+        # also if the gap is not a number, because kernel values overflow
         problem.status = "stalled"
-    elif problem.steps >= options.max_steps and problem.gap.relative > options.tol:
+    elif problem.steps >= options.max_steps and not problem.gap.relative <= options.tol:
         problem.status = "steps"
 
 
