@@ -11,8 +11,8 @@ import kampong
 from kampong.selection.settings import SETTINGS, Settings
 
 PACKAGE = Path(kampong.__file__).parent
-LIMITS = {"EMPTY", "LARGEST", "SAME", "NOTHING", "FAR"}
-"""Limits of floating-point numbers, which no data set."""
+LIMITS = {"EMPTY", "LARGEST", "SAME", "NOTHING", "FAR", "FIELDS"}
+"""Limits of floating-point numbers, which no data set, and of the fields of a file."""
 
 READERS = [
     PACKAGE / "build.py",
