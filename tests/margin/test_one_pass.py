@@ -19,6 +19,7 @@ from problems import at_most
 
 GAMMA = 0.2
 LOSSES = ["squared", "hinge"]
+pytestmark = pytest.mark.filterwarnings("ignore:.*far less accurate where classes overlap:RuntimeWarning")
 
 
 def clouds(seed=0, n=300, classes=2, apart=0.9):
@@ -283,3 +284,12 @@ def test_rows_whose_squares_overflow_are_refused_or_come_to_an_end(loss):
     assert model.to_bytes() == before
     # with a given width nothing has to be computed from the rows, and the solve must still end
     machine(loss, max_iter=200).partial_fit(X, y).partial_fit(broken, y[:3])
+
+
+def test_thinning_with_the_hinge_loss_is_warned_of():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    with pytest.warns(
+        RuntimeWarning, match=r"max_stored_rows=40 allows fewer\..* Raise max_stored_rows, or use loss='squared'"
+    ):
+        CoreVectorClassifier(1.0, loss="hinge", max_stored_rows=40).partial_fit(X, y)

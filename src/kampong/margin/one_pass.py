@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +31,7 @@ class OnePassClassifier(Probabilities, MarginClassifier):
 
     max_stored_rows: Any
     criterion: Any
+    loss: Any
     n_samples_seen_: int
     certified_gap_: Float
     _stored: StoredRows
@@ -168,6 +170,14 @@ class OnePassClassifier(Probabilities, MarginClassifier):
                     f"{type(self).__name__}: {len(carrying)} rows have weight, and max_stored_rows={most} allows "
                     "fewer. Rows that stand for others are other patterns, and all must be equally long with "
                     f"criterion={self.criterion!r}. Use criterion='gap', or raise max_stored_rows."
+                )
+            if self.loss == "hinge":
+                warnings.warn(
+                    f"{type(self).__name__}: {len(carrying)} rows have weight, and max_stored_rows={most} allows "
+                    "fewer. With loss='hinge' a sample that stands for them can be far less accurate where classes overlap. "
+                    "Raise max_stored_rows, or use loss='squared'.",
+                    RuntimeWarning,
+                    stacklevel=3,
                 )
             pool = replace(pool, coefficients=solved.coefficients).thinned(carrying, most)
             solved = self._solve_stored(pool)
