@@ -174,8 +174,8 @@ class OnePassClassifier(Probabilities, MarginClassifier):
             if self.loss == "hinge":
                 warnings.warn(
                     f"{type(self).__name__}: {len(carrying)} rows have weight, and max_stored_rows={most} allows "
-                    "fewer. With loss='hinge' a sample that stands for them can be far less accurate where classes overlap. "
-                    "Raise max_stored_rows, or use loss='squared'.",
+                    "fewer. With loss='hinge' a sample that stands for them can be far less accurate where classes "
+                    "overlap. Raise max_stored_rows, or use loss='squared'.",
                     RuntimeWarning,
                     stacklevel=3,
                 )
