@@ -395,7 +395,10 @@ def test_the_summary_says_what_the_json_and_inspect_say(tmp_path, capfd, monkeyp
     one, ten, hundred = (entry["accuracy"] for entry in facts["late"])
     assert lines[start + 3] == f"If labels come late: {one:.3f} by 1 row, {ten:.3f} by 10, {hundred:.3f} by 100."
     assert (saved["delay"], saved["accuracy"]) == (100, hundred)
-    assert lines[start + 4] == f"Expect {hundred:.3f} of the saved model, 100 rows from now."
+    assert (
+        lines[start + 4]
+        == f"Expect {hundred:.3f} of the saved model, 100 rows from now, if the classes stay as they were."
+    )
     shown = call(capfd, "inspect", tmp_path / "m").out
     assert f"{facts['accuracy']:.4f} before learning, {facts['unscored']} rows not scored" in shown
     assert lines[start + 1] in shown

@@ -108,7 +108,7 @@ class Tiles {
       "The last label and the majority class need no model. " +
       (delays.length ? `If labels come late: ${delays.join(", ")}. ` : "") +
       (saved_model
-        ? `Expect ${percent(saved_model.accuracy)} of the saved model, ${rows(saved_model.delay)} from now. `
+        ? `Expect ${percent(saved_model.accuracy)} of the saved model, ${rows(saved_model.delay)} from now, if the classes stay as they were. `
         : "") +
       (recent.rows
         ? `Recent means the latest ${rows(recent.rows)} that were predicted, everywhere on this page` +

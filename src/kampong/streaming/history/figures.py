@@ -37,7 +37,8 @@ def late(figures: Mapping[str, Any]) -> list[str]:
     if figures["saved_model"] is not None:
         saved = figures["saved_model"]
         ahead = "row" if saved["delay"] == 1 else "rows"
-        said.append(f"Expect {saved['accuracy']:.3f} of the saved model, {saved['delay']:,} {ahead} from now.")
+        expected = f"Expect {saved['accuracy']:.3f} of the saved model, {saved['delay']:,} {ahead} from now"
+        said.append(f"{expected}, if the classes stay as they were.")
     large = figures["too_large"]
     if large:
         size = max(one["bytes"] for one in large) / 2**20
