@@ -14,6 +14,7 @@ from command import call
 from kampong.streaming import learn
 from kampong.streaming.columns import cells
 from kampong.streaming.columns.schema import Layout, infer
+from kampong.streaming.formats.delimited import Names
 from kampong.streaming.sources.source import Source
 
 pa = pytest.importorskip("pyarrow")
@@ -365,3 +366,9 @@ def test_objects_inside_json_are_columns_with_dots(tmp_path, capfd, depth):
         "1 number (price)"
         in call(capfd, "learn", tmp_path / "a.jsonl", "-l", "kind", "-m", tmp_path / "n", "--flatten", "0").err
     )
+
+
+def test_names_of_columns_are_told_apart_whatever_they_are():
+    names = Names(["x", "", "x.2", "x", "x", "", " x ", "column 2"], ",")
+    assert list(names) == ["x", "column 2", "x.2", "x.3", "x.4", "column 6", "x.5", "column 2.2"]
+    assert len(Names(["same"] * 20_000, ",")) == 20_000  # in a time that does not grow with the square

@@ -468,7 +468,7 @@ def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequenc
             found.categories.append(name)
         elif name in layout.date or (name not in layout.number and not mostly_numbers(there, typed)):
             _take_words(found, layout, name, there, typed)
-        elif name not in layout.number and _counts(there):
+        elif name not in layout.number and len(rest) > 1 and _counts(there):
             found.hints.append(
                 f"{name}: its numbers name the rows ({there[0]}, {there[1]}, …), so it is left out. "
                 f"Keep it with --as number:{name}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +47,17 @@ class Names(list[str]):
     def __init__(self, names: Sequence[str], delimiter: str) -> None:
         super().__init__()
         self.delimiter, self.hints = delimiter, list[str]()
+        taken, seen = {name.strip() for name in names}, Counter[str]()
         for place, name in enumerate(names, 1):
-            own, count = name.strip() or f"column {place}", 1
-            while own in self or (count > 1 and own in names):
-                count += 1
-                own = f"{name.strip()}.{count}"
-            if count > 1:
-                self.hints.append(f"{own}: this is column {place}, and an earlier one is named {name.strip()!r} too.")
+            plain = name.strip() or f"column {place}"
+            seen[plain] += 1
+            own = plain
+            while seen[plain] > 1 and own in taken:  # the first of a name keeps it
+                own = f"{plain}.{seen[plain]}"
+                seen[plain] += own in taken
+            taken.add(own)
+            if own != plain:
+                self.hints.append(f"{own}: this is column {place}, and an earlier one is named {plain!r} too.")
             elif not name.strip():
                 self.hints.append(f"{own}: it has no name. Leave it out with --drop '{own}'.")
             self.append(own)
