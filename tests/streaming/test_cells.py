@@ -372,3 +372,8 @@ def test_names_of_columns_are_told_apart_whatever_they_are():
     names = Names(["x", "", "x.2", "x", "x", "", " x ", "column 2"], ",")
     assert list(names) == ["x", "column 2", "x.2", "x.3", "x.4", "column 6", "x.5", "column 2.2"]
     assert len(Names(["same"] * 20_000, ",")) == 20_000  # in a time that does not grow with the square
+
+
+def test_numbers_of_rows_are_learnt_where_there_is_nothing_else():
+    columns = {"x": list(range(50)), "z": list(range(0, 100, 2)), "y": ["a", "b"] * 25}
+    assert infer(Layout(label="y"), "csv", list(columns), columns, "a.csv").numbers == ("x", "z")

@@ -214,13 +214,12 @@ def test_columns_that_look_like_no_feature_are_named_at_the_start(tmp_path, capf
     printed = call(capfd, "learn", path, "--label", "label", "-m", tmp_path / "m")
     said = [line for line in printed.err.splitlines() if line.startswith("WARNING: column")]
     assert said == [
-        "WARNING: column customer: nearly every record has a value of its own (C0000, C0001, …), from which nothing "
-        "can be learnt. Leave it out with --drop customer, or say --category customer if it is one.",
-        "WARNING: column joined: it holds dates (2024-01-01, …), and each of them is hashed as a word of its own. "
-        "Leave it out with --drop joined, or say --category joined if it is one.",
-        "WARNING: column number: its numbers count the rows (1, 2, …), which tells the order of the rows. Leave it "
-        "out with --drop number.",
+        "WARNING: column customer: nearly every record has a value of its own (C0000, C0001, …), so it is left out. "
+        "--as text:customer learns from its words, --as category:customer from its values.",
+        "WARNING: column number: its numbers name the rows (1, 2, …), so it is left out. Keep it with --as "
+        "number:number.",
     ]
+    assert "1 date (joined: ymd)" in printed.err
     more = ["--drop", "customer,number", "--category", "joined"]
     printed = call(capfd, "learn", path, "--label", "label", "-m", tmp_path / "n", *more)
     assert "WARNING" not in printed.err

@@ -84,7 +84,8 @@ def test_two_classes_and_two_directions_are_learnt_and_said(tmp_path, capfd):
 def test_quoted_line_breaks_are_records_from_the_command_line(tmp_path, capfd):
     lines = [f'{i},"first\nsecond, {i}",{"ab"[i % 2]}' for i in range(150)]
     (tmp_path / "a.csv").write_text("\n".join(["x,note,kind", *lines]) + "\n")
-    said = call(capfd, "learn", tmp_path / "a.csv", "--label", "kind", "--text", "note", "-m", tmp_path / "m").err
+    options = ("--label", "kind", "--as", "text:note,number:x", "-m", tmp_path / "m")
+    said = call(capfd, "learn", tmp_path / "a.csv", *options).err
     assert "150 rows" in said
     assert "dead" not in said
     assert "columns: 1 number (x), 1 text (note); label kind (string)" in said

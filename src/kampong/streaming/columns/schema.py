@@ -130,12 +130,12 @@ class Layout:
             delimiter=contents.text("delimiter"),
             text=contents.words("text"),
             category=contents.words("category"),
-            number=_later(contents, "number"),
-            date=_later(contents, "date"),
+            number=contents.words("number"),
+            date=contents.words("date"),
             drop=contents.words("drop"),
-            decimal=contents.word("decimal", ("", ".", ",")) if "decimal" in contents else "",
-            date_order=contents.word("date_order", ("", "dmy", "mdy")) if "date_order" in contents else "",
-            flatten=contents.whole("flatten", high=DEEPEST) if "flatten" in contents else 0,
+            decimal=contents.word("decimal", ("", ".", ",")),
+            date_order=contents.word("date_order", ("", "dmy", "mdy")),
+            flatten=contents.whole("flatten", high=DEEPEST),
             hash_width=contents.whole("hash_width"),
             ngrams=contents.whole("ngrams", low=1, high=LONGEST_RUN),
             tfidf=contents.flag("tfidf"),
@@ -218,12 +218,12 @@ class Schema:
             numbers=contents.words("numbers"),
             categories=contents.words("categories"),
             texts=contents.words("texts"),
-            styled=_later(contents, "styled"),
-            dates=_later(contents, "dates"),
-            date_orders=_later(contents, "date_orders"),
-            date_parts=_later(contents, "date_parts"),
-            decimal=contents.word("decimal", (".", ",")) if "decimal" in contents else ".",
-            flatten=contents.whole("flatten", high=DEEPEST) if "flatten" in contents else 0,
+            styled=contents.words("styled"),
+            dates=contents.words("dates"),
+            date_orders=contents.words("date_orders"),
+            date_parts=contents.words("date_parts"),
+            decimal=contents.word("decimal", (".", ",")),
+            flatten=contents.whole("flatten", high=DEEPEST),
             indicated=contents.words("indicated"),
             label=contents.text("label"),
             label_kind=contents.word("label_kind", ("integer", "string")),
@@ -339,11 +339,6 @@ def _state_of(record: Layout | Schema) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _later(contents: Contents, name: str) -> tuple[str, ...]:
-    """Take words that files written before they were kept do not have."""
-    return contents.words(name) if name in contents else ()
-
-
 def _some(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
@@ -403,6 +398,8 @@ def infer(
     if layout.label is not None and layout.label not in columns:
         raise unknown_column(layout.label, columns, f"{source}: --label")
     found = _sorted(layout, columns, values, typed)
+    if found.counters and not (found.numbers or found.categories or found.texts):  # there is nothing better
+        found = _sorted(dataclasses.replace(layout, number=(*layout.number, *found.counters)), columns, values, typed)
     numbers, categories, texts = found.numbers, found.categories, found.texts
     if not (numbers or categories or texts):
         raise ColumnError(
@@ -449,6 +446,7 @@ class _Columns:
         self.texts: list[str] = []
         self.styled: list[str] = []
         self.dates: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.counters: list[str] = []
         self.hints: list[str] = []
 
 
@@ -468,7 +466,8 @@ def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequenc
             found.categories.append(name)
         elif name in layout.date or (name not in layout.number and not mostly_numbers(there, typed)):
             _take_words(found, layout, name, there, typed)
-        elif name not in layout.number and len(rest) > 1 and _counts(there):
+        elif name not in layout.number and _counts(there):
+            found.counters.append(name)
             found.hints.append(
                 f"{name}: its numbers name the rows ({there[0]}, {there[1]}, …), so it is left out. "
                 f"Keep it with --as number:{name}."

@@ -38,7 +38,7 @@ class JsonLines(LineFormat):
     def describe(self, source: Source, columns: Sequence[str], part: Block, classes: Sequence[Any]) -> Schema:
         """Return the schema from the records of a first block: the keys that at least half of them have."""
         values: dict[str, list[Any]] = {}
-        found, nested, lists, counts = 0, False, set[str](), Counter[str]()
+        found, nested, lists, counts = 0, False, Counter[str](), Counter[str]()
         for line in part.data.split(b"\n")[:FIRST]:
             try:
                 record = msgspec.json.decode(line)
@@ -52,7 +52,7 @@ class JsonLines(LineFormat):
                     there = values.setdefault(name, [])
                     there += [None] * (found - 1 - len(there))
                     there.append(value if isinstance(value, (int, float, str)) else None)
-                    lists |= {name} if isinstance(value, (list, dict)) else set()
+                    lists[name] += isinstance(value, (list, dict))
         if not found:
             raise SourceError(
                 f"{source.path}: the first lines hold no JSON object. Is this JSON lines, one object a line?"
@@ -60,9 +60,10 @@ class JsonLines(LineFormat):
         asked = source.layout.named
         for there in values.values():
             there += [None] * (found - len(there))  # an absent key is missing
-        columns = [name for name in values if (2 * counts[name] >= found and name not in lists) or name in asked]
+        unread = sorted(name for name in values if 2 * lists[name] > counts[name])
+        columns = [name for name in values if (2 * counts[name] >= found and name not in unread) or name in asked]
         schema = infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
-        said = tuple(f"{name}: it holds lists or objects, which are not learnt." for name in sorted(lists))
+        said = tuple(f"{name}: it holds lists or objects, which are not learnt." for name in unread)
         return replace(schema, flatten=source.layout.flatten if nested else 0, hints=(*schema.hints, *said))
 
     def parse_lines(self, schema: Schema, block: Block) -> Batch:

@@ -335,9 +335,8 @@ def _examples(column: Any, field: Any) -> list[Any]:
         return list(column.to_pylist())
     if types.is_boolean(kind) or types.is_decimal(kind):
         return [None if value is None else float(value) for value in column.to_pylist()]
-    if types.is_temporal(kind):
-        return list(column.cast(pa.string()).to_pylist())
-    return [None if value is None else f"text {value}"[:80] for value in column.to_pylist()]
+    texts = column.cast(pa.string()) if types.is_temporal(kind) else column
+    return [None if value is None else str(value)[:80] for value in texts.to_pylist()]
 
 
 def _number(text: str | None) -> float | str | None:
