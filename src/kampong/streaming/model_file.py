@@ -508,7 +508,8 @@ def _check_options(contents: Contents, options: Options, schema: Schema) -> None
             there = set(getattr(layout, name)) <= set(schema.columns)
             require(there, f"options, {name} is {getattr(layout, name)!r:.100}, which are not all columns")
         require(layout.label == schema.label, f"label is {schema.label!r}, and the options say {layout.label!r}")
-        require(set(schema.features) <= rest, "the features hold columns that the options leave out")
+        named = {*schema.features, *schema.left_out}
+        require(rest == named, "the columns that drop leaves are not numbers, categories and texts")
         require(rest & set(layout.text) == set(schema.texts), "texts are not those that the options name")
         categories = rest & set(layout.category) - set(layout.text)
         require(categories <= set(schema.categories), "categories are not those that the options name")

@@ -176,6 +176,8 @@ class Schema:
         "integer" or "string".
     fills : bool
         Whether a number that is missing becomes the mean of its column; otherwise the record is dead.
+    left_out : tuple of str
+        The columns that name the rows, which are no features unless the user says so.
     hints : tuple of str
         What a user should know of columns that look like no feature, from the first records; not kept with the model.
     """
@@ -203,6 +205,7 @@ class Schema:
     sparse: bool = False
     zero_based: bool = False
     classes: tuple[Any, ...] = field(default=())
+    left_out: tuple[str, ...] = ()
     hints: tuple[str, ...] = field(default=(), compare=False)
 
     def to_state(self) -> dict[str, Any]:
@@ -236,6 +239,7 @@ class Schema:
             sparse=contents.flag("sparse"),
             zero_based=contents.flag("zero_based"),
             classes=tuple(contents.lines("classes")),
+            left_out=contents.words("left_out"),
         )
         contents.finish()
         schema._check(contents)
@@ -245,12 +249,12 @@ class Schema:
         """Refuse a schema that no source can have given."""
         places = {name: place for place, name in enumerate(self.columns)}
         contents.require(len(places) == len(self.columns) <= WIDEST_TABLE, "columns are too many, or share a name")
-        for kind in ("numbers", "categories", "texts", "styled", "dates", "indicated"):
+        for kind in ("numbers", "categories", "texts", "styled", "dates", "indicated", "left_out"):
             found = [places.get(name, -1) for name in getattr(self, kind)]
             contents.require(-1 not in found, f"{kind} holds a column that is not among the columns")
             contents.require(found == sorted(found), f"{kind} are not in the order of the columns")
-        used, hashed = (*self.features, self.label), bool(self.categories or self.texts)
-        contents.require(len(set(used)) == len(used), "numbers, categories, texts and label share a column")
+        used, hashed = (*self.features, self.label, *self.left_out), bool(self.categories or self.texts)
+        contents.require(len(set(used)) == len(used), "numbers, categories, texts, label and left_out share a column")
         named = formats.get(self.format).named_columns
         contents.require(
             bool(self.columns) == named, f"columns are {len(self.columns)}, which {self.format} cannot have"
@@ -431,6 +435,7 @@ def infer(
         tfidf=layout.tfidf and bool(texts),
         sparse=bool(hashed) or _mostly_zero(numbers, values),
         classes=as_labels(classes, kind),
+        left_out=tuple(found.left_out),
         hints=(*found.hints, *_alike(layout.label, values)),
     )
     return dataclasses.replace(schema, width=len(schema.number_features) + len(indicated) + hashed)
@@ -447,6 +452,7 @@ class _Columns:
         self.styled: list[str] = []
         self.dates: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.counters: list[str] = []
+        self.left_out: list[str] = []
         self.hints: list[str] = []
 
 
@@ -468,6 +474,7 @@ def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequenc
             _take_words(found, layout, name, there, typed)
         elif name not in layout.number and _counts(there):
             found.counters.append(name)
+            found.left_out.append(name)
             found.hints.append(
                 f"{name}: its numbers name the rows ({there[0]}, {there[1]}, …), so it is left out. "
                 f"Keep it with --as number:{name}."
@@ -494,6 +501,7 @@ def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any]
             found.numbers.append(name)
             found.dates[name] = order, parts
         else:
+            found.left_out.append(name)
             found.hints.append(
                 f"{name}: its dates go forward with the rows ({there[0]}, …), so it is left out. "
                 f"Keep it with --as date:{name}."
@@ -502,6 +510,7 @@ def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any]
         found.numbers.append(name)
         found.styled.append(name)
     elif cells.more_than([str(value) for value in there], layout.hash_width or CATEGORY_WIDTH):
+        found.left_out.append(name)
         found.hints.append(
             f"{name}: nearly every record has a value of its own ({there[0]}, {there[1]}, …), so it is left out. "
             f"--as text:{name} learns from its words, --as category:{name} from its values."
