@@ -115,6 +115,7 @@ print(json.dumps(counts))
 
 MARGIN = "kampong.MarginSubspace(2, epsilon=0.2)"
 DRIFT = "kampong.FisherDiscriminant(half_life='auto')"
+EVERYBODY = "kampong.FisherDiscriminant(half_life='auto', effort=100.0)"
 KERNEL = "kampong.KernelFisherDiscriminant()"
 
 
@@ -150,7 +151,7 @@ def write_everything(path, rows):
 
 # What is kept beside the subspace: how the records are written, their layout, the model, and a name in its file.
 STREAMS = {
-    "a contest follows drift": (None, {}, DRIFT, "model.learnt.contest.contest.fourier."),
+    "a contest follows drift": (None, {}, EVERYBODY, "model.learnt.contest.contest.fourier."),
     "landmarks are placed anew": (None, {}, KERNEL, "model.learnt.statistics.kept."),
     "a contest of 150 columns": (write_wide, {}, DRIFT, "model.learnt.contest.contest.softmax."),
     "a contest of text": (write_everything, {"text": "note"}, DRIFT, "model.learnt.contest.contest.wide_softmax."),

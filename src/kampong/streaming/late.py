@@ -207,9 +207,8 @@ def unpacked(contents: Contents, name: str) -> Contents:
 
 def _size(copy: Any) -> int:
     """Return the bytes of a copy; one that knows them is not written to be counted."""
-    if hasattr(copy, "nbytes"):
-        return int(copy.nbytes)
-    return sum(array.nbytes for array in flatten(copy.to_state())[0].values())
+    known: int | None = getattr(copy, "nbytes", None)
+    return known if known is not None else sum(array.nbytes for array in flatten(copy.to_state())[0].values())
 
 
 def _bytes(X: Any) -> int:
