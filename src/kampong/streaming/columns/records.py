@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kampong.streaming.arrow import pa
 from kampong.streaming.columns import cells
 from kampong.streaming.columns.text_hashing import Named, cut_name, hash_words, murmur
 
@@ -175,8 +174,8 @@ def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
         wrong.setdefault(i, f"the label {name!r} is empty")
     if schema.label_kind == "integer":
         return _whole_labels(schema, column.to_numpy(zero_copy_only=False), wrong)
-    coded = pa.compute.utf8_trim_whitespace(column.fill_null("?")).dictionary_encode()
-    values, codes = coded.dictionary.to_pylist(), np.asarray(coded.indices)
+    coded = column.fill_null("?").dictionary_encode()
+    values, codes = [value.strip() for value in coded.dictionary.to_pylist()], np.asarray(coded.indices)
     for code, value in enumerate(values):
         reason = ""
         if not value:
@@ -213,8 +212,8 @@ def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any,
     signs: list[Integer] = []
     shape = (rows, schema.hash_width)
     for name in schema.categories:
-        coded = pa.compute.utf8_trim_whitespace(columns[name].fill_null("")).dictionary_encode()
-        tokens = [f"{name}={value}".encode() for value in coded.dictionary.to_pylist()]
+        coded = columns[name].fill_null("").dictionary_encode()
+        tokens = [f"{name}={value.strip()}".encode() for value in coded.dictionary.to_pylist()]
         found = np.array([_place(token, schema.hash_width) for token in tokens], dtype=np.int32)
         indices = found[np.asarray(coded.indices)] if rows else np.empty(0, dtype=np.int32)
         parts.append(sparse.csr_array((np.ones(rows), indices, np.arange(rows + 1)), shape=shape))
