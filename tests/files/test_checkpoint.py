@@ -33,7 +33,9 @@ from kampong.files import CheckpointError, load, models, pack, read, save, unpac
 from problems import at_most, cut, problem, seeds
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::kampong.CriterionWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
+    "ignore::kampong.CriterionWarning",
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.*far less accurate where classes overlap:RuntimeWarning",
 )
 
 X, Y = load_iris(return_X_y=True)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 
-from kampong import FisherDiscriminant, from_bytes, merge_all, statistics_of
+from kampong import FisherDiscriminant, from_bytes, load, merge_all, statistics_of
 from kampong.adapters import federated
 from kampong.margin import CoreVectorClassifier, stored_rows
 from problems import at_most
@@ -293,3 +293,19 @@ def test_thinning_with_the_hinge_loss_is_warned_of():
         RuntimeWarning, match=r"max_stored_rows=40 allows fewer\..* Raise max_stored_rows, or use loss='squared'"
     ):
         CoreVectorClassifier(1.0, loss="hinge", max_stored_rows=40).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("most", [25, 10_000])
+def test_a_file_written_again_holds_the_same_bytes(tmp_path, form, most):
+    X, y = clouds(8, 60, 2, apart=3.0)
+    model = machine("hinge", max_stored_rows=most)
+    for part in (slice(0, 30), slice(30, 60)):
+        model.partial_fit(form(X[part]), y[part])
+        assert 0 < len(model.support_) <= len(model._stored.codes) - (most > 60)  # rows without weight too
+        first, second = tmp_path / "first", tmp_path / "second"
+        model.save(first)
+        loaded = load(first)
+        loaded.save(second)
+        assert first.read_bytes() == second.read_bytes()
+        assert type(loaded._stored.X) is form

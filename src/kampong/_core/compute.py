@@ -214,10 +214,11 @@ def blocks(n: int, row_bytes: int, *, target: int = BLOCK_BYTES) -> Iterator[sli
 
 
 def stack(first: Rows, second: Rows) -> Rows:
-    """Return two sets of rows as one, sparse if either is."""
+    """Return two sets of rows as one: sparse if either is, and matrices stay a matrix."""
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return np.concatenate([first, second])
-    stacked: Rows = sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
+    both = [sparse.csr_array(rows) if isinstance(rows, np.ndarray) else rows for rows in (first, second)]
+    stacked: Rows = sparse.vstack(both, format="csr")
     return stacked
 
 
