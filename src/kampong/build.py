@@ -21,12 +21,12 @@ from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.heads.calibration import Judged
 from kampong.predictor import Predictor
 from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
-from kampong.selection.folds import columns_again, keeps_rows
+from kampong.selection.folds import columns_again
 from kampong.selection.leave_one_out import AtRidge, Curve, LeaveOneOut, least_ridges
 from kampong.selection.losses import HeldOutLosses
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
-from kampong.statistics.reservoir import SampledScatter
+from kampong.statistics.held_out import keeps_rows, leaves_rows_out
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
 from kampong.statistics.scatter import WIDEST, ClassScatter
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float, Rows
     from kampong.selection.evidence import Evidence, Source
-    from kampong.selection.folds import Kept
     from kampong.solvers.result import Krylov
+    from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 
 BEST = "best"
@@ -300,7 +300,7 @@ def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
         return [Selected(None, None, None)] * len(views)
     if not _leaves_out(recipe, views[0]):
         return [_choose_held_out(recipe, view) for view in views]
-    left_out = [LeaveOneOut(view, brief=recipe.brief) for view in views if isinstance(view, SampledScatter)]
+    left_out = [LeaveOneOut(view, brief=recipe.brief) for view in views if leaves_rows_out(view)]
     if left_out[0].few:
         return [Selected(None, None, None)] * len(views)
     nothing = np.empty(0)
@@ -393,7 +393,7 @@ def _leaves_out(recipe: Recipe, statistics: ClassMeans) -> bool:
     """Tell whether rows are left out one by one: something is chosen by them, and the statistics allow it."""
     if recipe.head not in ("auto", BEST, *TRIED, *TRAINED):
         return False
-    if not recipe.criterion.is_ridge or statistics.multilabel or not isinstance(statistics, SampledScatter):
+    if not recipe.criterion.is_ridge or statistics.multilabel or not leaves_rows_out(statistics):
         return False
     return statistics.n_features <= SETTINGS.leave_one_out_columns
 

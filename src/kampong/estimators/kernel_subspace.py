@@ -253,8 +253,8 @@ class KernelSubspace(DiscriminantSubspace):
         entries, itemsize = (X if isinstance(X, np.ndarray) else X.data).size, float_type(X).itemsize
         if entries * itemsize <= VALUES_BYTES:  # not even the last bits
             X, y, weights, order = X[order], y[order], weights[order], np.arange(n)
-        statistics = self._statistics
-        if not isinstance(statistics, KernelScatter):
+        statistics = self._on_landmarks()
+        if statistics is None:
             statistics = self._placed(X, y, weights)
         # every part is a sample of all rows, so that callbacks see all classes after the first part
         n_parts = -(-n // block_rows(statistics.basis.rank * itemsize, target=VALUES_BYTES))

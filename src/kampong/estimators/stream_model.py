@@ -24,9 +24,7 @@ from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.remote_rows import PartRows
-from kampong.statistics.reservoir import ClassReservoir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,8 +180,7 @@ class SubspaceModel(PartialFitModel):
             )
         result = copy.copy(self.estimator)
         result._move_columns(np.arange(old.n_features), n_features)
-        if isinstance(result._statistics, ClassReservoir) and isinstance(laid_out, ClassReservoir):
-            result._statistics.budget = laid_out.budget
+        result._statistics.take_budget(laid_out)
         return type(self)(result)
 
     def fit_parts(self, means: ClassMeans, parts: RowParts, labels: np.ndarray) -> bool:
@@ -329,7 +326,7 @@ class KernelModel(SubspaceModel):
     @property
     def basis(self) -> Any:
         """The landmarks or Fourier features, None before they are placed."""
-        return self.statistics.basis if isinstance(self.statistics, KernelScatter) else None
+        return None if self.statistics is None else self.statistics.basis
 
     @property
     def chosen(self) -> str:

@@ -21,8 +21,8 @@ from scipy import linalg, special
 from kampong._core.compute import project
 from kampong._core.locks import lock_of
 from kampong.data.validation import refuse_overflow
-from kampong.selection.folds import keeps_rows
 from kampong.selection.settings import SETTINGS
+from kampong.statistics.held_out import keeps_rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer

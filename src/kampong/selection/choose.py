@@ -23,13 +23,12 @@ from kampong.heads import HEADS
 from kampong.heads.calibration import Judged, badness, fit_calibration, fit_weights, least_point
 from kampong.heads.mixture import PRIOR, START, Mixture
 from kampong.selection.evidence import own_heads
-from kampong.selection.folds import HeldOutEvidence, keeps_rows, rows_kept, scores_of
+from kampong.selection.folds import HeldOutEvidence, scores_of
 from kampong.selection.held_out import Judge
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
-from kampong.statistics.held_out import HeldBack
-from kampong.statistics.scatter import ClassScatter
+from kampong.statistics.held_out import HeldBack, keeps_rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from kampong.files.contents import Contents
     from kampong.heads import Head, Inside
     from kampong.selection.evidence import Evidence
-    from kampong.selection.folds import Kept
     from kampong.solvers.result import Krylov
     from kampong.statistics.all_rows import Sample
+    from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 
 
@@ -147,8 +146,8 @@ def choose_parameter(
     nodes = kind.grid(statistics) if value is None else np.array([value])
     if not len(nodes) or not keeps_rows(statistics):
         return None, None, None
-    sample, exact = statistics.sample(SETTINGS.validation_rows), isinstance(statistics, ClassScatter)
-    parts = _parts(sample, statistics.total, rows_kept(statistics))
+    sample, exact = statistics.sample(SETTINGS.validation_rows), statistics.holds_scatter
+    parts = _parts(sample, statistics.total, statistics.rows_kept)
     name = head if head in HEADS and not HEADS[head].needs_sample and head != Mixture.name else "auto"
     held = [HeldBack(statistics, sample, part) for part in parts]
     # Of three rows, what is left without one may be of one class: it has no directions to judge.

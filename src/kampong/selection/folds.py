@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,19 +26,17 @@ from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
 from kampong.selection.evidence import EMPTY, Built, Candidate, ClassEvidence, Parts, member_scores, penalty_of
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.kernel_scatter import KernelScatter
+from kampong.statistics.held_out import keeps_rows
 from kampong.statistics.remote_rows import PartRows
-from kampong.statistics.reservoir import ClassReservoir
-from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.criteria import Criterion
     from kampong.heads.head import Inside
     from kampong.selection.held_out import Judge
+    from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 
-    Kept = ClassRows | ClassReservoir | KernelScatter
 
 SAME = 1e-6
 """Directions that lie in a space but for this part of them lie in it: they do to rounding, or not at all."""
@@ -131,17 +129,17 @@ class HeldOutEvidence(ClassEvidence):
 
     def _offers_shapes(self) -> bool:
         """Tell whether classes have rows enough for a covariance of their own."""
-        if not isinstance(self.statistics, ClassScatter):
+        if not self.statistics.holds_scatter:
             return False  # text, of which covariances a class tell nothing more: arXiv's 10 groups
         p, seen = len(self.components), max(int(np.count_nonzero(self.inside.counts)), 1)
         return bool(p <= SETTINGS.exact_columns // 2 and self._rows() / seen >= max(2 * p, 10))
 
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
-        text = not isinstance(self.statistics, ClassScatter | KernelScatter)
+        text = not self.statistics.holds_scatter
         text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
         fits = 8 * len(self.inside.counts) * self.components.shape[1] <= SETTINGS.hinge_bytes
-        return text and fits and rows_kept(self.statistics) >= SETTINGS.hinge_rows
+        return text and fits and self.statistics.rows_kept >= SETTINGS.hinge_rows
 
     def _linear_name(self) -> str:
         return Hinge.name if self._sees_columns() else super()._linear_name()
@@ -153,7 +151,7 @@ class HeldOutEvidence(ClassEvidence):
     def _rows(self) -> float:
         """Return the weight of the rows that could train a head, without looking at them."""
         known = self.statistics
-        return known.total * min(rows_kept(known), self._most()) / max(known.n_samples, 1)
+        return known.total * min(known.rows_kept, self._most()) / max(known.n_samples, 1)
 
     def _most(self) -> int:
         return int(min(SETTINGS.training_rows, SETTINGS.training_bytes // (8 * max(len(self.components), 1))))
@@ -352,22 +350,6 @@ def columns_again(
     K = len(statistics.counts)
     machines = Machines(*rows_to_train(statistics, most_rows(K)), K).ascend(hinge.cost)
     return columns_head(machines, statistics, n_directions, hinge.cost)
-
-
-def rows_kept(statistics: Kept) -> int:
-    """Return how many rows are kept."""
-    if isinstance(statistics, ClassRows):
-        return statistics.n_samples
-    kept = statistics.kept if isinstance(statistics, KernelScatter) else statistics
-    assert kept is not None
-    return kept.n_kept
-
-
-def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
-    """Tell whether a sample of rows is kept."""
-    if isinstance(statistics, KernelScatter):
-        return statistics.kept is not None
-    return isinstance(statistics, ClassRows | ClassReservoir)
 
 
 def _log_priors(counts: Float) -> Float:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float
     from kampong.heads.head import Head, Inside
-    from kampong.selection.folds import Kept, Piece
+    from kampong.selection.folds import Piece
     from kampong.statistics.all_rows import Sample
+    from kampong.statistics.held_out import Kept
 
 FAR = 30.0
 """No log-odds count for more while a calibration is fitted: a label that every row has is infinitely likely."""

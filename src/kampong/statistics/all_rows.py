@@ -169,6 +169,16 @@ class ClassRows(ClassMeans):
         chosen, threshold = first_keys(row_keys(numbers, counted, random_state), most)
         return chosen, counted[chosen], threshold
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Return True: all rows are at hand."""
+        return True
+
+    @property
+    def rows_kept(self) -> int:
+        """Return the number of rows."""
+        return self.n_samples
+
     def held(self) -> tuple[Rows, Members]:
         """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
         return self._held[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from scipy import sparse
@@ -12,16 +12,26 @@ from kampong.statistics.all_rows import ClassRows, within_squares, within_times
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.remote_rows import PartRows
-from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.statistics.all_rows import Sample
 
-Sampled = ClassRows | ClassReservoir | KernelScatter
+Kept = ClassRows | ClassReservoir | KernelScatter
 
 TINY = np.finfo(float).tiny
+
+
+def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
+    """Tell whether rows are kept, of which some can be held out."""
+    return statistics.keeps_rows
+
+
+def leaves_rows_out(statistics: ClassMeans) -> TypeGuard[SampledScatter]:
+    """Tell whether rows can be left out one by one in closed form."""
+    return statistics.leaves_rows_out
 
 
 class HeldBack(ClassMeans):
@@ -39,7 +49,7 @@ class HeldBack(ClassMeans):
 
     holds_within = True
 
-    def __init__(self, statistics: Sampled, sample: Sample, fold: Integer) -> None:
+    def __init__(self, statistics: Kept, sample: Sample, fold: Integer) -> None:
         super().__init__(statistics.n_features)
         self.multilabel, self._index = statistics.multilabel, statistics._index
         self.everything, self.sample, self.fold = statistics, sample, fold

@@ -124,6 +124,9 @@ class ClassMeans:
     rows_at_hand: ClassVar[bool] = False
     """Whether all rows are at hand, for one fit."""
 
+    leaves_rows_out: ClassVar[bool] = False
+    """Whether a sample and a scatter are kept, so that rows can be left out one by one in closed form."""
+
     refusal: ClassVar[str | None] = None
     """Why nothing more can be learnt or taken out; None where it can."""
 
@@ -250,9 +253,23 @@ class ClassMeans:
         return None
 
     @property
+    def keeps_rows(self) -> bool:
+        """Tell whether rows are kept to choose and train heads."""
+        return self.kept_sample is not None
+
+    @property
+    def rows_kept(self) -> int:
+        """Return how many rows are kept to choose and train heads: in a sample, or all that are at hand."""
+        kept = self.kept_sample
+        return 0 if kept is None else kept.n_kept
+
+    @property
     def within_sample(self) -> ClassReservoir | None:
         """Return the sample that S_w is estimated from, once rows have been left out of it; None where S_w is exact."""
         return None
+
+    def take_budget(self, other: ClassMeans) -> None:
+        """Take over the memory limit of the sample of others; this class keeps none."""
 
     @classmethod
     def laid_out(cls, n_features: int, *, budget: int, random_state: int) -> Self:

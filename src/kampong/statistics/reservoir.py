@@ -128,6 +128,10 @@ class ClassReservoir(ClassMeans):
         """Return the sample of rows, which is this object."""
         return self
 
+    def take_budget(self, other: ClassMeans) -> None:
+        """Take over the memory limit of the sample of others, which are of this class too."""
+        self.budget = cast("ClassReservoir", other).budget
+
     @property
     def within_sample(self) -> ClassReservoir | None:
         """Return this object once rows have been left out of it; None while S_w is exact."""
@@ -470,6 +474,7 @@ class SampledScatter(ClassReservoir, ClassScatter):
         The seed of its clocks.
     """
 
+    leaves_rows_out = True
     _pending_share = PENDING_BESIDE  # a sample of few rows, which is cut less often
 
     @property
