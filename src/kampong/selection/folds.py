@@ -25,9 +25,7 @@ from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
 from kampong.selection.evidence import EMPTY, Built, Candidate, ClassEvidence, Parts, member_scores, penalty_of
 from kampong.selection.settings import SETTINGS
-from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.held_out import keeps_rows
-from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.held_out import keeps_rows, rows_are_here
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -310,7 +308,7 @@ def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float,
 
 def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> tuple[Float, Integer, Float]:
     """Return coordinates, classes and weights of a sample of rows with one label each, in the order of their keys."""
-    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
+    if rows_are_here(statistics):
         chosen, codes, own = statistics.drawn(most)
         points = project(statistics.held()[0], directions, mean, chosen)
         return points.astype(np.float64, copy=False), codes, own
@@ -321,7 +319,7 @@ def rows_along(statistics: Kept, directions: Float, mean: Float, most: int) -> t
 
 def rows_to_train(statistics: Kept, most: int) -> tuple[Rows, Integer, Integer, Float]:
     """Return rows, which of them to train with in the order of their keys, and the classes and weights of those."""
-    if isinstance(statistics, ClassRows) and not isinstance(statistics, PartRows):
+    if rows_are_here(statistics):
         return floats(statistics.held()[0]), *statistics.drawn(most)
     sample = statistics.sample(min(most, SETTINGS.training_rows))
     return sample.rows, np.arange(len(sample.own)), sample.members.codes, sample.own

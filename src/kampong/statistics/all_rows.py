@@ -13,7 +13,7 @@ from kampong.statistics.sampling import first_keys, row_keys, stands_for
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.statistics.means import Reading
+    from kampong.statistics.labelled_batch import Reading
 
 PIECE = 2**20
 """Bytes of a product with the class means that are taken off at once."""
@@ -104,6 +104,7 @@ class ClassRows(ClassMeans):
 
     holds_within = True
     rows_at_hand = True
+    rows_are_here = True
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)

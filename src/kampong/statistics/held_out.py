@@ -29,6 +29,11 @@ def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
     return statistics.keeps_rows
 
 
+def rows_are_here(statistics: ClassMeans) -> TypeGuard[ClassRows]:
+    """Tell whether all rows lie in the memory of this process."""
+    return statistics.rows_are_here
+
+
 def leaves_rows_out(statistics: ClassMeans) -> TypeGuard[SampledScatter]:
     """Tell whether rows can be left out one by one in closed form."""
     return statistics.leaves_rows_out

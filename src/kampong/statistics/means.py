@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,19 +11,24 @@ from kampong._core.compute import floats, weighted_sum
 from kampong.data.labels import (
     LabelIndex,
     Members,
-    check_indicator,
     check_labels,
     index_from,
     index_state,
     is_indicator,
-    members_of,
-    memberships_of,
 )
-from kampong.data.sparse_gate import admit
 from kampong.data.validation import LARGEST, LEAST_WEIGHT, check_finite, check_rows, check_weights, raise_not_finite
 from kampong.files.contents import LARGEST_WIDTH, as_arrays, from_arrays
 from kampong.files.fields import array, read, written
+from kampong.statistics.answers import Answers
 from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
+from kampong.statistics.labelled_batch import (
+    Checked,
+    Reading,
+    check_factor,
+    read_indicator,
+    read_labels,
+    with_labels,
+)
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean
 
 if TYPE_CHECKING:
@@ -32,8 +37,6 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.files.contents import Contents
-    from kampong.statistics.kernel_scatter import Basis
-    from kampong.statistics.reservoir import ClassReservoir
 
 FURTHEST = 1.001 * LARGEST
 """The largest magnitude of a class mean: rows whose squares overflow are never learnt."""
@@ -52,34 +55,7 @@ FEW = 8
 """A batch of at most so many rows is learnt row by row, which costs less than a summary."""
 
 
-class Reading(NamedTuple):
-    """A batch whose labels have been checked and numbered: memberships, weights, and the classes known with it."""
-
-    members: Members
-    weights: Float
-    known: LabelIndex
-    multilabel: bool
-    decay: float
-
-    def part(self, start: int, stop: int) -> Reading:
-        """Return some of the rows."""
-        return self._replace(members=self.members.part(start, stop), weights=self.weights[start:stop])
-
-
-class Checked(NamedTuple):
-    """A batch that will be learnt: nothing of it can be refused any more.
-
-    A few dense `few` are learnt row by row, others by their sums; with several labels a row, rows have a mean too.
-    """
-
-    X: Rows
-    reading: Reading
-    few: Float | None = None
-    sums: Summary | None = None
-    row_mean: Float | None = None
-
-
-class ClassMeans:
+class ClassMeans(Answers):
     """Weighted count, mean and within-class sum of squared distances of every class: O(K·d) memory.
 
     Enough for the criterion S_b (ε = 0), at O(non-zeros) a row.
@@ -110,37 +86,7 @@ class ClassMeans:
     ([2.0, 1.0], [1.0, 1.0])
     """
 
-    # What statistics say of themselves, so that nobody asks for their class.
-
-    holds_within: ClassVar[bool] = False
-    """Whether `within_times` can answer."""
-
-    owner: str = ""
-    """The estimator that messages about rows name; "" for the statistics by themselves."""
-
-    holds_scatter: ClassVar[bool] = False
-    """Whether S_w is kept as a matrix: `within_scatter`, `units` and `in_units` can answer."""
-
-    rows_at_hand: ClassVar[bool] = False
-    """Whether all rows are at hand, for one fit."""
-
-    leaves_rows_out: ClassVar[bool] = False
-    """Whether a sample and a scatter are kept, so that rows can be left out one by one in closed form."""
-
-    refusal: ClassVar[str | None] = None
-    """Why nothing more can be learnt or taken out; None where it can."""
-
-    basis: Basis | None = None
-    """The landmarks or Fourier features whose values are summed; None where rows are summed as they are."""
-
     _joins: ClassVar[bool] = False  # whether second moments are kept, to which a batch adds more than its own
-    _counts: Float
-    _means: Float
-    _squares: Float
-    _seconds: Float  # the sum of w² of each class
-    _numbers: Integer  # rows of each class, whatever their weight
-    _peaks: Float  # the largest squares about the origin of each class that rows have left
-    _shares: Float | None = None  # of the classes in S_b, where they are not those observed
 
     def __init__(self, n_features: int) -> None:
         self.n_features = int(n_features)
@@ -153,91 +99,7 @@ class ClassMeans:
         self._row_weight = 0.0
         self._row_mean: Float = np.zeros(0)
 
-    # What a solver reads, all of it in the sorted order of the labels.
-
-    @property
-    def classes(self) -> np.ndarray:
-        """Return the labels, sorted."""
-        return self._index.sorted
-
-    @property
-    def appeared(self) -> Integer:
-        """For each of `classes`, the number it got when it first came."""
-        return self._index.order
-
-    def numbers_of(self, y: Any) -> Integer:
-        """Return the number that the label of each row, which was learnt, got when it first came."""
-        return check_labels(self._index, y, len(y))[1]
-
-    @property
-    def n_classes(self) -> int:
-        """Return the number of classes, declared ones included."""
-        return len(self._index)
-
-    @property
-    def counts(self) -> Float:
-        """Return the weight of each class; 0 for a class declared but not seen."""
-        return self._counts[self._index.order]
-
-    @property
-    def means(self) -> Float:
-        """Return the mean of each class, (K, d)."""
-        return self._means[self._index.order]
-
-    @property
-    def squares(self) -> Float:
-        """Return the weighted sum of squared distances from the class mean, for each class."""
-        return self._squares[self._index.order]
-
-    @property
-    def total(self) -> float:
-        """Return the weight of all memberships."""
-        return float(self._counts[: len(self._index)].sum())  # unused entries would change the order of the sum
-
-    @property
-    def mean(self) -> Float:
-        """Return the mean of the rows (of the memberships, where a row has several labels)."""
-        n = len(self._index)
-        weights = self._counts[:n]
-        mean: Float = weights @ self._means[:n] / weights.sum()
-        return mean
-
-    @property
-    def within_trace(self) -> float:
-        """Return tr S_w."""
-        return float(self._squares[: len(self._index)].sum()) / self.total
-
-    @property
-    def row_weight(self) -> float:
-        """Return the weight of the rows: less than `total` where rows have several labels."""
-        return self._row_weight if self.multilabel else self.total
-
-    @property
-    def row_mean(self) -> Float:
-        """Return the mean of the rows, each counted once."""
-        return self._row_mean if self.multilabel else self.mean
-
-    @property
-    def fades(self) -> bool:
-        """Tell whether rows have lost weight here, so that none can be taken out at the weight it came with."""
-        return self.faded
-
-    @property
-    def weight_unit(self) -> float:
-        """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
-        n = len(self._index)
-        total, seconds, rows = self._counts[:n].sum(), self._seconds[:n].sum(), self._numbers[:n].sum()
-        if total > 0 and seconds > 0:
-            return float(seconds / total)
-        return float(total / rows) if total > 0 and rows > 0 else 1.0  # the squares underflowed: rows count the same
-
-    @property
-    def effective_rows(self) -> float:
-        """Return how many rows of equal weight tell as much: (Σw)² / Σw² (Kish), whatever the scale of the weights.
-
-        With decay that is about three half-lives. Where a row has several labels, each counts.
-        """
-        return self.total / self.weight_unit
+    # What a stream and a fit do.
 
     def in_rows(self) -> Self:
         """Return these statistics, for reading only, with weights in units of `weight_unit`: a number of rows."""
@@ -246,27 +108,6 @@ class ClassMeans:
 
     def drop_sample(self) -> None:
         """Forget the rows that are kept only to choose and train heads; this class keeps none."""
-
-    @property
-    def kept_sample(self) -> ClassReservoir | None:
-        """Return the sample of rows that is kept; None where there is none."""
-        return None
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Tell whether rows are kept to choose and train heads."""
-        return self.kept_sample is not None
-
-    @property
-    def rows_kept(self) -> int:
-        """Return how many rows are kept to choose and train heads: in a sample, or all that are at hand."""
-        kept = self.kept_sample
-        return 0 if kept is None else kept.n_kept
-
-    @property
-    def within_sample(self) -> ClassReservoir | None:
-        """Return the sample that S_w is estimated from, once rows have been left out of it; None where S_w is exact."""
-        return None
 
     def take_budget(self, other: ClassMeans) -> None:
         """Take over the memory limit of the sample of others; this class keeps none."""
@@ -279,43 +120,6 @@ class ClassMeans:
     def after_fit(self, *, learns_more: bool) -> ClassMeans:
         """Return what an estimator keeps after a fit; rows at hand are let go, whether or not means can learn more."""
         return self
-
-    def between_factor(self) -> Float:
-        """Return Φ, (K, d), with S_b = ΦᵀΦ: the centred class means times the roots of the priors."""
-        counts, means = self.counts, self.means
-        shares = counts / counts.sum() if self._shares is None else self._shares
-        means -= self.mean if self._shares is None else shares @ means
-        means *= np.sqrt(shares)[:, None]
-        return means
-
-    def weighed(self, shares: Float) -> Self:
-        """Return these statistics, for reading only, with other shares of the classes in S_b."""
-        view = copy.copy(self)
-        view._shares = np.where(self.counts > 0, shares, 0.0)
-        view._shares /= view._shares.sum()
-        return view
-
-    def within_times(self, block: Float) -> Float:
-        """Return S_w @ block, where it is known."""
-        raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
-
-    def within_variances(self) -> Float:
-        """Return the diagonal of S_w, where it is known."""
-        raise TypeError(f"{type(self).__name__} holds class means only; S_w needs ClassScatter or rows.")
-
-    def within_scatter(self) -> Float:
-        """Return S_w, (d, d), symmetric, where it is kept as a matrix."""
-        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: use within_times, or collect ClassScatter.")
-
-    def units(self) -> Float:
-        """Return the standard deviation of each column, where S_w is kept as a matrix."""
-        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
-
-    def in_units(self, units: Float) -> Self:
-        """Return these statistics as they would be of rows divided by `units`, where S_w is kept as a matrix."""
-        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
-
-    # What a stream does.
 
     def update(self, X: Any, y: Any, sample_weight: Any = None, *, decay: float = 1.0, classes: Any = None) -> Self:
         """Learn a batch of rows; on an error the state is as before.
@@ -509,7 +313,7 @@ class ClassMeans:
                 + " Use one form throughout."
             )
         index = self._index if classes is None else self._with_classes(classes)
-        read = _read_indicator if multilabel else _read_labels
+        read = read_indicator if multilabel else read_labels
         members, new, dtype = read(index, y, weights)
         return Reading(members, weights, with_labels(index, new, dtype), multilabel, decay)
 
@@ -742,36 +546,6 @@ class ClassMeans:
             self._row_mean = self._row_mean + (mean - self._row_mean) * (weight / self._row_weight)
 
 
-def with_labels(index: LabelIndex, new: list[Label], dtype: np.dtype[Any] | None) -> LabelIndex:
-    """Return the classes with those that are new; the given ones do not change."""
-    if dtype is None or (not new and dtype == index.dtype):
-        return index
-    index = index.copy()
-    index.add(new, dtype)
-    return index
-
-
-def _read_labels(index: LabelIndex, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
-    n_rows = len(weights)
-    rows = None if weights.all() else np.flatnonzero(weights)
-    if rows is not None:
-        y = np.asarray(admit(y, "y"))
-        if y.shape == (n_rows,):
-            kept, codes, new = check_labels(index, y[rows], len(rows))
-            return Members(rows, codes, weights[rows], n_rows), new, kept.dtype
-    y, codes, new = check_labels(index, y, n_rows)
-    return members_of(codes, weights), new, y.dtype
-
-
-def _read_indicator(index: LabelIndex, y: Any, weights: Float) -> tuple[Members, list[Label], np.dtype[Any]]:
-    matrix = check_indicator(y, len(weights))
-    columns = matrix.shape[1]
-    if len(index) not in (0, columns):
-        raise ValueError(f"y has {columns} label columns, but {len(index)} are expected.")
-    new: list[Label] = [] if len(index) else list(range(columns))
-    return memberships_of(matrix, weights), new, np.dtype(np.int64)
-
-
 def _moved(rows: Float, places: Integer, n_features: int) -> Float:
     """Return rows with their first columns at other places, and zeros elsewhere."""
     result: Float = np.zeros((len(rows), n_features))
@@ -785,9 +559,3 @@ def _moved(rows: Float, places: Integer, n_features: int) -> Float:
 def stay(places: Integer) -> bool:
     """Tell whether columns only get others after them."""
     return bool(np.array_equal(places, np.arange(len(places))))
-
-
-def check_factor(factor: float) -> None:
-    """Refuse a factor of decay outside [0, 1]."""
-    if not 0 <= factor <= 1:
-        raise ValueError(f"decay needs a factor in [0, 1], got {factor!r}.")

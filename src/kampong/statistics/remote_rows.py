@@ -58,6 +58,8 @@ class PartRows(ClassRows):
         Whoever holds the rows.
     """
 
+    rows_are_here = False
+
     def __init__(self, means: ClassMeans, parts: RowParts) -> None:
         super().__init__(means.n_features)
         self.__dict__.update(vars(means))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.files.contents import Contents
-    from kampong.statistics.means import Reading
+    from kampong.statistics.labelled_batch import Reading
 
 BUDGET = 64 * 2**20
 """Bytes for rows by default: 66,000 documents of 76 words."""
