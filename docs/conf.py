@@ -25,6 +25,7 @@ extensions = [
     "benchmark_results",
     "front_pages",
     "link_names",
+    "mathml",
     "myst_parser",
     "numpydoc",
     "plain_docstrings",
@@ -42,6 +43,8 @@ nitpicky = True
 # Full runs, printed: tables that are wider than the page scroll inside it.
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
+myst_fence_as_directive = ["math"]  # a fence that the pages of a repository draw too
+html_math_renderer = "mathml"
 suppress_warnings = ["config.cache"]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

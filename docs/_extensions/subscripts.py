@@ -8,7 +8,15 @@ from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.application import Sphinx
 
 INDEX = re.compile(r"(?<![A-Za-z_`])([A-Za-zα-ωΑ-Ω]|Cov)_(\{[^}]+\}|[a-z0-9]{1,2})(?!\w)")
-LEFT_ALONE = (nodes.literal, nodes.literal_block, nodes.reference, nodes.FixedTextElement, desc_signature, pending_xref)
+LEFT_ALONE = (
+    nodes.literal,
+    nodes.literal_block,
+    nodes.math,
+    nodes.reference,
+    nodes.FixedTextElement,
+    desc_signature,
+    pending_xref,
+)
 
 
 def put_down(app: Sphinx, doctree: nodes.document) -> None:

@@ -172,6 +172,22 @@ def test_a_page_takes_parts_of_the_front_pages():
     assert "(ARCHITECTURE.md)" not in part("CONTRIBUTING.md", None, None)
 
 
+def test_formulas_become_mathml():
+    pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
+    pytest.importorskip("latex2mathml", reason="the site is built with the `docs` group")
+    nodes, mathml = importlib.import_module("docutils.nodes"), importlib.import_module("mathml")
+    page = type("Page", (), {"body": []})()
+    for write, node in ((mathml.inline, nodes.math), (mathml.block, nodes.math_block)):
+        with pytest.raises(nodes.SkipNode):
+            write(page, node(text=r"\frac{S_b}{\rho}"))
+    line, block = page.body
+    for text in (line, block):
+        assert "<mfrac>" in text
+        assert "<msub>" in text
+    assert 'display="inline"' in line
+    assert block.startswith('<div class="formula"><math')
+
+
 def test_what_a_benchmark_prints_is_kept_below_lines_on_the_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("sphinx", reason="the site is built with the `docs` group")
     monkeypatch.syspath_prepend(str(ROOT))
