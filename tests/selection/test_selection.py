@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
 from kampong.criteria import EPSILONS
 from kampong.datasets import sparse_text, waveform
-from kampong.heads.calibration import Judged, badness, calibrated, fit_calibration, fit_weights, least_point
+from kampong.heads.calibration import GAIN, Judged, badness, calibrated, fit_calibration, fit_weights, least_point
 from kampong.heads.quadratic import ClassShapes
 from kampong.selection.evidence import among_means
 from kampong.selection.leave_one_out import LeaveOneOut, least_ridges
@@ -143,7 +143,8 @@ def test_several_ridges_and_units_at_once_are_each_alone(seed, features):
         assert noise[place] == pytest.approx(float(expected[1]))
     for together, view in zip(least_ridges(views), views, strict=True):
         one = least_ridges([view])[0]
-        np.testing.assert_allclose(together.losses, one.losses, rtol=1e-6)
+        # Newton's method ends after a step that gains less than GAIN; what is left is of that order
+        np.testing.assert_allclose(together.losses, one.losses, rtol=100 * GAIN)
         assert together.ridge == pytest.approx(one.ridge, rel=1e-4)
 
 
