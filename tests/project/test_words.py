@@ -1,0 +1,38 @@
+"""The words of the old dialect may only become fewer, and the counts that say so are right."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST = {"documents": 38, "package": 615}
+"""How often they may stand there, all together. Lower a number when it can be lowered; never raise one."""
+
+
+@pytest.fixture
+def words(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.words")
+
+
+def test_no_more_words_of_the_dialect(words):
+    found = {
+        "documents": words.occurrences(words.documents_of(ROOT)),
+        "package": words.occurrences(words.sources_of(ROOT / "src")),
+    }
+    for place, most in MOST.items():
+        there = {word.replace("_", " "): count for word, count in found[place].items() if count}
+        assert found[place].total() <= most, f"{place} hold more words of the dialect than {most}: {there}"
+
+
+def test_words_and_sentences_are_counted(words, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Held\nback rows judge it anew, past 8 columns: a label a row.\n\nA label per row; unjudged.")
+    found = words.occurrences([page])
+    assert {word for word, count in found.items() if count} == {"held_back", "judge", "anew", "past_#", "a per rate"}
+    assert found.total() == 5
+    text = "# Title\n\nThe cat sat. It ran to `its.own.house`.\n\n```python\nx = 1\n```\n\n| a | b |\n"
+    count, length, ease = words.readability(words.without_code(text))
+    assert (count, length) == (7, 3.5)
+    assert ease == pytest.approx(206.835 - 1.015 * 3.5 - 84.6 * 1.0)
