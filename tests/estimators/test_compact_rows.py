@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from kampong import (
     FisherDiscriminant,
+    InformationGain,
     InterClassScatter,
     KernelFisherDiscriminant,
     KernelMarginSubspace,
@@ -16,6 +17,7 @@ from kampong import (
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
+from kampong.online import OnlineClassifier
 from kampong.statistics import ClassMeans, ClassScatter
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.reservoir import ClassReservoir
@@ -118,6 +120,21 @@ def test_several_labels_and_unlearning(dtype):
     assert mine.to_bytes() == theirs.to_bytes()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("model", [OnlineClassifier(), OnlineClassifier(effort=2.0), InformationGain(4)], ids=str)
+@pytest.mark.parametrize("width", [12, 1200], ids=["narrow", "wide"])
+def test_what_is_no_subspace_says_the_same_bits(model, dtype, width):
+    X, floats, y = (np.tile(rows, (1, width // 12)) if rows.ndim == 2 else rows for rows in problem(dtype, n=60))
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], len(y))
+    mine, theirs = (clone(model).partial_fit(rows, y, sample_weight=weights) for rows in (X, floats))
+    ask = "predict_proba" if hasattr(model, "predict_proba") else "transform"
+    assert np.array_equal(getattr(mine, ask)(X), getattr(theirs, ask)(floats))
+    assert mine.to_bytes() == theirs.to_bytes()
+    assert mine.fit(X, y).to_bytes() == theirs.fit(floats, y).to_bytes()
+    if isinstance(model, InformationGain):
+        assert mine.unlearn(X[:9], y[:9]) == theirs.unlearn(floats[:9], y[:9])
+
+
 def test_whole_numbers_past_the_digits_of_floats_count_as_their_floats():
     rng = np.random.default_rng(3)
     X, y = rng.integers(-(2**63), 2**63 - 1, (60, 4)), np.arange(60) % 2
@@ -128,7 +145,7 @@ def test_whole_numbers_past_the_digits_of_floats_count_as_their_floats():
 CHILD = """
 import warnings
 import numpy as np
-from kampong import {name}
+from {room} import {name}
 warnings.simplefilter("ignore")
 def peak():  # not getrusage, which counts the parent before the exec
     with open("/proc/self/status") as file:
@@ -139,7 +156,8 @@ X = rng.integers(0, 200, ({n}, 256), dtype=np.uint8)
 X[:, 0] += (20 * y).astype(np.uint8)
 half = {n} // 2
 model = {model}.fit(X[:half], y[:half])  # compiles, and takes what does not grow with the rows
-model.predict(X[:half])
+if hasattr(model, "predict"):
+    model.predict(X[:half])
 before = peak()
 model.{call}
 print((peak() - before) / X[half:].nbytes)
@@ -152,6 +170,8 @@ print((peak() - before) / X[half:].nbytes)
     [
         ("FisherDiscriminant()", "fit(X, y)"),
         ("FisherDiscriminant()", "predict(X)"),
+        ("InformationGain()", "fit(X, y)"),
+        pytest.param("OnlineClassifier(effort=0.0)", "partial_fit(X, y)", marks=pytest.mark.slow),
         *(
             pytest.param(model, call, marks=pytest.mark.slow)
             for model in ("MarginSubspace(epsilon=0.5)", "KernelFisherDiscriminant(landmarks=64)")
@@ -160,7 +180,9 @@ print((peak() - before) / X[half:].nbytes)
     ],
 )
 def test_memory_does_not_grow_by_copies_of_the_rows(model, call):
-    code = CHILD.format(name=model.split("(")[0], model=model, call=call, n=160_000)
+    name = model.split("(")[0]
+    room = "kampong.online" if name == "OnlineClassifier" else "kampong"
+    code = CHILD.format(room=room, name=name, model=model, call=call, n=160_000)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 4.0  # as floats they are eight times their size

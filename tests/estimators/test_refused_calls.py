@@ -21,6 +21,8 @@ from kampong import (
     KernelFisherDiscriminant,
     MarginSubspace,
 )
+from kampong.files.models import CLASSES
+from kampong.online import OnlineClassifier
 from kampong.statistics import ClassMeans, kernel_scatter
 from traces import differences, trace_of
 
@@ -36,8 +38,9 @@ ESTIMATORS = {
     "KernelFisherDiscriminant fourier": KernelFisherDiscriminant(landmarks=12, placement="fourier"),
     "KernelFisherDiscriminant best": KernelFisherDiscriminant(landmarks=12, head="best", kernel="polynomial"),
     "MarginSubspace several labels": MarginSubspace(2, epsilon=0.1),
+    "OnlineClassifier": OnlineClassifier(),
 }
-LEARNING = ("fit", "fit_transform", "partial_fit", "partial_fit_transform", "unlearn")
+LEARNING = ("fit", "fit_transform", "partial_fit", "partial_fit_transform", "predict_then_learn", "unlearn")
 
 
 def rows(name="", seed=0):
@@ -218,6 +221,28 @@ def test_a_bad_batch_leaves_no_trace(name, method, state):
             if refused % 6 == 0:
                 assert answers(model, X) == answers(copy.deepcopy(learnt(name, state)), X), (kind, error)
     assert refused >= 20
+
+
+def test_no_estimator_is_left_out():
+    ours = {kind for kind in CLASSES.values() if kind.__module__.startswith("kampong.")}
+    assert ours == {type(model) for model in ESTIMATORS.values()}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_bad_rows_that_are_asked_about_leave_no_trace(name):
+    model, (X, y) = copy.deepcopy(learnt(name, "fitted" if "wide" in name else "read")), rows(name)
+    said = answers(model, X)
+    before, refused = trace_of(model), 0
+    methods = {*subjects.methods_of(model), *(["same_class"] if hasattr(model, "same_class") else [])}
+    for method in sorted(methods - {*LEARNING, "inverse_transform"}):
+        asked = inspect.signature(getattr(type(model), method)).parameters
+        for kind, make in ROWS.items():
+            bad = make(X)
+            more = [bad] if "X2" in asked else [y] if "y" in asked else []
+            refused += attempt(model, method, [bad, *more], {}) is not None
+            assert differences(before, trace_of(model)) == [], (method, kind)
+    assert refused >= 12
+    assert answers(model, X) == said
 
 
 OTHERS = {

@@ -123,3 +123,17 @@ def test_without_its_extra_every_entry_point_names_it(entrances):
             rf'needs \w+, which is not installed\. Install the {name} extra: pip install "\.\[{name}\]" in the source'
         )
         assert re.search(wanted, said.get(entrance, "nothing")), (entrance, said.get(entrance))
+
+
+TYPED = ALONE.partition("sys.argv =")[0] + 'sys.argv = ["kampong", *entrances]; from kampong.cli import main; main()'
+
+
+@pytest.mark.parametrize("command", [["learn", "-l", "kind"], ["predict"]], ids=["learn", "predict"])
+def test_a_source_without_its_extra_is_one_line_on_the_command_line(tmp_path, command):
+    kampong.FisherDiscriminant(ridge=0.1).fit([[0.0], [1.0], [2.0]], [0, 1, 1]).save(tmp_path / "saved")
+    model = tmp_path / ("saved" if command == ["predict"] else "new")
+    task = json.dumps([CLIENTS, [*command, "redis://localhost/rows", "-m", str(model)]])
+    done = subprocess.run([sys.executable, "-c", TYPED, task], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kampong: redis:// needs redis, which is not installed. Install the redis extra: pip")

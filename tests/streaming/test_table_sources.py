@@ -206,7 +206,7 @@ def test_follow_waits_for_rows(base, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"order_by": ""}, UsageError, "give --order-by"),
+        ({"order_by": ""}, UsageError, r"give --order-by, or \?order-by=… in the address"),
         ({"order_by": "nr"}, ColumnError, "no column is named 'nr'"),
         ({"order_by": "kind"}, SourceError, "two rows have the same kind: 'a'"),
         ({"query": "SELECT 1"}, UsageError, "there are both"),
@@ -252,6 +252,15 @@ def test_servers_and_tables_that_are_not_there_are_named(base, tmp_path):
     with pytest.raises(SourceError, match=r"there is no such file|Connection refused"):
         Source(f"{missing}?table=rows", LABEL, order_by="id").open()
     assert not (tmp_path / "none").exists()
+
+
+def test_a_whole_path_with_one_slash_too_few_is_shown_with_all_of_them(tmp_path):
+    (tmp_path / "rows.db").touch()
+    address = f"sqlite://{tmp_path}/rows.db?table=rows"
+    with pytest.raises(SourceError, match=f"there is no such file. Write sqlite:///{tmp_path}/rows.db for a whole"):
+        Source(address, LABEL, order_by="id").open()
+    with pytest.raises(SourceError, match=r"none: there is no such file\. Give a file that is there"):
+        Source(f"sqlite://{tmp_path}/none?table=rows", LABEL, order_by="id").open()
 
 
 def test_another_source_in_the_middle_of_a_run_is_refused(base, tmp_path):

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+class MissingExtraError(ModuleNotFoundError):
+    """A package is not installed; the message names the extra that brings it."""
+
+
 def how_to_install(name: str) -> str:
     """Return the command that installs an extra; kampong is installed from its source folder, or from a wheel."""
     return f'pip install ".[{name}]" in the source folder of kampong, or pip install "WHEEL[{name}]" with its wheel'
@@ -36,7 +40,7 @@ def extra(name: str, who: str) -> Iterator[None]:
         missing = str(error.name).partition(".")[0]
         if missing == "kampong":
             raise
-        raise ModuleNotFoundError(
+        raise MissingExtraError(
             f"{who} needs {missing}, which is not installed. Install the {name} extra: {how_to_install(name)}.",
             name=missing,
         ) from None

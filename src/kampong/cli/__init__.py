@@ -16,6 +16,7 @@ USAGE, SOURCE, MODEL, OUTPUT, LEARNT, CLOSED = 2, 3, 4, 5, 6, 141
 
 def main() -> None:
     """Run the command line; every expected error is one line on stderr and an exit code."""
+    from kampong._core.extras import MissingExtraError
     from kampong.streaming import formats
     from kampong.streaming.errors import ClosedPipeError
 
@@ -28,7 +29,7 @@ def main() -> None:
         raise SystemExit(CLOSED) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except ValueError as error:
+    except (ValueError, MissingExtraError) as error:
         _fail(error)
 
 
@@ -42,7 +43,7 @@ def _completed(arguments: list[str]) -> list[str]:
     return found
 
 
-def _fail(error: ValueError) -> NoReturn:
+def _fail(error: Exception) -> NoReturn:
     from kampong.files import CheckpointError
     from kampong.streaming import errors
 

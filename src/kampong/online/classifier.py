@@ -308,7 +308,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
         """Check everything, then learn; return log-probabilities before each row, classes in their own order."""
         with self._unchanged_if_refused():
             contest = self._new_contest() if reset else self._contest
-            X, y = validate_batch(self, X, y, reset=reset)
+            X, y = validate_batch(self, X, y, reset=reset, compact=True)
             if is_indicator(y):
                 raise ValueError(f"OnlineClassifier: y has shape {y.shape}, but a row has one label here.")
             check_entries(X, "OnlineClassifier")
@@ -349,7 +349,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
 
     def _answers(self, X: Any) -> Float:
         check_is_fitted(self)
-        rows = validate_rows(self, X)
+        rows = validate_rows(self, X, compact=True)
         check_entries(rows, "OnlineClassifier")
         return self._contest.predict(rows)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import blocks
+from kampong._core.compute import blocks, floats
 from kampong.data.validation import LARGEST_ENTRY, check_finite, raise_not_finite
 from kampong.online.columns import standardise
 from kampong.online.members import MEMBERS, Frequencies, Member, Rows
@@ -242,7 +242,7 @@ class Contest:
 
     def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, given: Float) -> Rows:
         """Return rows as the members read them."""
-        nothing = np.zeros(1, dtype=np.int64)
+        X, nothing = floats(X), np.zeros(1, dtype=np.int64)
         if self._wide(X.shape[1]):
             entries = sparse.csr_array(X, copy=True)
             entries.eliminate_zeros()

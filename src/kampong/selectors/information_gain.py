@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.compute import compiled
+from kampong._core.compute import blocks, compiled, floats
 from kampong._core.locks import both_locked, one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
 from kampong.data.sparse_gate import admit
@@ -122,7 +122,7 @@ class InformationGain(SelectorMixin, Savable):
         object
             This estimator.
         """
-        X, y = validate_batch(self, X, y, reset=True)
+        X, y = validate_batch(self, X, y, reset=True, compact=True)
         self._learn(X, y, None, sample_weight, reset=True)
         if self._n_samples == 0:
             raise ValueError("InformationGain.fit: all sample weights are zero. Give at least one row a weight.")
@@ -150,7 +150,7 @@ class InformationGain(SelectorMixin, Savable):
             This estimator.
         """
         reset = not hasattr(self, "_index")
-        X, y = validate_batch(self, X, y, reset=reset)
+        X, y = validate_batch(self, X, y, reset=reset, compact=True)
         return self._learn(X, y, classes, sample_weight, reset=reset)
 
     def merge(self, other: Self) -> Self:
@@ -204,7 +204,7 @@ class InformationGain(SelectorMixin, Savable):
             What was taken out, with digests of the state before and after.
         """
         check_is_fitted(self)
-        X, y = validate_batch(self, X, y, reset=False)
+        X, y = validate_batch(self, X, y, reset=False, compact=True)
         weights = check_weights(sample_weight, X.shape[0])
         taken: Self = clone(self)._learn(X, y, None, weights, reset=True)
         codes = np.array([self._code_of(label) for label in taken._index.labels], dtype=np.int64)
@@ -376,7 +376,9 @@ class InformationGain(SelectorMixin, Savable):
         self._index = index
         self._enlarge()
         if isinstance(X, np.ndarray):
-            _add_dense(X, rows, codes, weights, self._presence)
+            for part in blocks(X.shape[0], 8 * X.shape[1]):
+                mine = slice(*np.searchsorted(rows, (part.start, part.stop)))
+                _add_dense(floats(X[part]), rows[mine] - part.start, codes[mine], weights[part], self._presence)
         else:
             _add_sparse(X.indptr, X.indices, X.data, rows, codes, weights, self._presence)
         self._counts += np.bincount(codes, weights=weights[rows], minlength=len(index))

@@ -91,7 +91,9 @@ class FileOfTables(TableKind):
                 f"folder, or {self.name}:////folder/rows.db with its whole path."
             )
         if not Path(address.path).is_file():
-            raise SourceError(f"{address.path}: there is no such file.")
+            whole = Path(f"/{address.path}")
+            step = f"Write {self.name}:///{whole} for a whole path" if whole.is_file() else "Give a file that is there"
+            raise SourceError(f"{address.path}: there is no such file. {step}.")
         return address.path
 
     def where(self, address: Address) -> str:
@@ -128,8 +130,8 @@ class OrderedRows:
         self.order = names([source.order_by or address.options.get("order-by", "")])
         if not self.order:
             raise UsageError(
-                f"{self.name}: give --order-by, the column or columns whose values no two rows share, such as an id. "
-                "Rows are read in their order, and a resumed run goes on after the last."
+                f"{self.name}: give --order-by, or ?order-by=… in the address: the column or columns whose values no "
+                "two rows share, such as an id. Rows are read in their order, and a resumed run goes on after the last."
             )
         identity = digest("\n".join((kind.name, kind.where(address), self._rows, *self.order)).encode())
         self.place = Position.entering(place, f"{kind.name} {identity}", self.name, again=source.known is None)
