@@ -151,8 +151,9 @@ class LandmarkBasis:
         """Return where rows stand among the landmarks, −1 for those that are none."""
         places, own = np.full(X.shape[0], -1), self.landmarks
         if isinstance(X, np.ndarray) and isinstance(own, np.ndarray):
-            known = {row.tobytes(): place for place, row in enumerate(own)}
-            places[:] = [known.get(row.tobytes(), -1) for row in X.astype(own.dtype, copy=False)]
+            both = np.result_type(X, own)  # where equal rows have equal bytes
+            known = {row.tobytes(): place for place, row in enumerate(own.astype(both, copy=False))}
+            places[:] = [known.get(row.tobytes(), -1) for row in X.astype(both, copy=False)]
         return places
 
     def to_state(self) -> dict[str, Any]:

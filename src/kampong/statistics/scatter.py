@@ -281,7 +281,8 @@ def _add_squares(X: Rows, members: Members, means: Float, part: tuple[int, int],
         else:
             _centre(block, rows - rows[0], codes, weights, means, centred)
         # in place: the transpose is in the order of LAPACK, and its upper triangle is the lower one here
-        linalg.blas.dsyrk(1.0, centred.T, 1.0, scatter.T, overwrite_c=1)
+        total = linalg.blas.dsyrk(1.0, centred.T, 1.0, scatter.T, overwrite_c=1)
+        assert np.may_share_memory(total, scatter)
 
 
 @compiled
