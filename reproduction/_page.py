@@ -53,6 +53,14 @@ NAMES = {
         "Martinetz, Labusch and Schneegaß 2009",
         '`MaxMinOverClassifier(bias="exact", walk="paper")`, which forgets as in 003 §III',
     ),
+    "SoftDoubleMaxMinOver": (
+        "Martinetz, Labusch and Schneegaß 2009",
+        '`MaxMinOverClassifier(bias="exact", walk="paper", kernel="precomputed")` on K + I/C',
+    ),
+    "one-class MaxMinOver": (
+        "Labusch, Timm and Martinetz 2008",
+        "the same with each pattern's mirror image as the other class: kernel values [[K, −K], [−K, K]]",
+    ),
     "BVM": ("Tsang, Kocsor and Kwok 2007", '`CoreVectorClassifier(criterion="ball")`'),
     "SoftMaxMinOver": ("003 §IV", '`MaxMinOverClassifier(nu=…, walk="paper")`'),
     "CVM": ("004", "`CoreVectorClassifier`"),

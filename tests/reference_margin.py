@@ -108,6 +108,11 @@ def two_hulls(X, y, t_max, *, forget):
     return history
 
 
+def soft_double_maxminover(X, y, C, t_max):
+    """DoubleMaxMinOver with squared slack: each pattern has a coordinate 1/√C of its own, so K becomes K + I/C."""
+    return two_hulls(np.column_stack([X, np.eye(len(X)) / np.sqrt(C)]), y, t_max, forget=True)
+
+
 def ball_vector_machine(Z, epsilon, t_max):
     """Tsang, Kocsor and Kwok 2007 with the furthest pattern: the centre c, and the weight of each pattern in it."""
     r, c, alpha = np.linalg.norm(Z[0]), Z[0].copy(), np.eye(len(Z))[0]

@@ -5,8 +5,11 @@ import pytest
 from scipy import optimize
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import OneClassSVM
 
 import kampong
+import reference_margin as reference
 from kampong import MaxMinOverClassifier, MinOverClassifier
 
 
@@ -95,6 +98,65 @@ def test_linear_kernels_have_coefficients():
     assert not hasattr(curved, "coef_")
     with pytest.raises(AttributeError, match=r"coef_ for kernel='linear' only, not for 'rbf'.*Use support_vectors_"):
         _ = curved.coef_
+
+
+@pytest.mark.parametrize("t", [1, 30, 300])
+def test_soft_double_maxminover_is_the_forgetting_walk_on_the_kernel_plus_one_over_c(t):
+    X, y = overlapping(24)
+    X, C = np.round(2 * X), 4.0  # 1/√C is exact, so that equal margins are equal
+    counts, w = reference.soft_double_maxminover(X, np.where(y == 1, 1.0, -1.0), C, t)[-1]
+    model = MaxMinOverClassifier(kernel="precomputed", bias="exact", walk="paper", tol=0.0, max_iter=t)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X @ X.T + np.eye(len(X)) / C, y)
+    np.testing.assert_array_equal(model.support_, np.flatnonzero(counts))
+    np.testing.assert_array_equal(model.counts_[0], counts[counts > 0])
+    # new rows have nothing in the coordinates of the slack, so their kernel values are the plain ones
+    scores = model.decision_function(X @ X.T) - model.intercept_
+    np.testing.assert_allclose(scores / scores[0], X @ w[:2] / (X @ w[:2])[0], rtol=1e-9)
+
+
+def test_soft_double_maxminover_ends_at_the_machine_with_squared_slack():
+    X, y = overlapping(40)
+    C, signs = 2.0, np.where(y == 1, 1.0, -1.0)
+    K = X @ X.T + np.eye(len(X)) / C
+    model = MaxMinOverClassifier(kernel="precomputed", bias="exact", walk="paper", tol=1e-3, max_iter=10**6).fit(K, y)
+
+    def objective(v):
+        slack = np.maximum(0.0, 1.0 - signs * (X @ v[:2] + v[2]))
+        return 0.5 * v[:2] @ v[:2] + 0.5 * C * slack @ slack
+
+    best = optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(model.decision_function(X @ X.T), X @ best[:2] + best[2], rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("t", [1, 30, 300])
+def test_one_class_maxminover_is_the_walk_on_patterns_and_their_mirror_images(t):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.round(3 * rng.normal(size=(20, 2))), rng.integers(5, 8, 20)])
+    counts, w = reference.maxminover(X, t)[-1]
+    K, y = np.kron([[1, -1], [-1, 1]], X @ X.T), np.repeat([1, 0], len(X))
+    model = MaxMinOverClassifier(kernel="precomputed", bias="exact", walk="paper", tol=0.0, max_iter=t)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(K, y)
+    stored = np.flatnonzero(counts)
+    np.testing.assert_array_equal(model.support_, [*stored, *(len(X) + stored)])
+    np.testing.assert_array_equal(model.counts_[0], np.tile(counts[stored], 2))
+    np.testing.assert_allclose(model.intercept_, 0.0, atol=1e-9)
+    scores = model.decision_function(np.hstack([X @ X.T, -X @ X.T]))
+    np.testing.assert_allclose(scores / scores[0], X @ w / (X @ w)[0], rtol=1e-9)
+
+
+def test_one_class_maxminover_ends_at_the_one_class_machine():
+    X = np.random.default_rng(2).normal(size=(60, 2))
+    K = rbf_kernel(X, gamma=0.2)
+    model = MaxMinOverClassifier(kernel="precomputed", bias="exact", walk="paper", tol=1e-3, max_iter=10**6)
+    model.fit(np.kron([[1, -1], [-1, 1]], K), np.repeat([1, 0], len(X)))
+    scores = model.decision_function(np.hstack([K, -K]))
+    # a nu so small that no pattern may be wrong: the hard margin to the origin
+    peer = OneClassSVM(kernel="precomputed", nu=1e-6, tol=1e-9).fit(K)
+    expected = (peer.decision_function(K) + peer.offset_[0]) / peer.offset_[0]
+    assert scores.min() == pytest.approx(1.0, abs=2e-3)
+    np.testing.assert_allclose(scores, expected, rtol=0.03)
 
 
 @pytest.mark.parametrize("kind", [MinOverClassifier, MaxMinOverClassifier])

@@ -1,5 +1,7 @@
 """Working sets against exact nearest points and a naive loop over all patterns, and when they take over."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -166,6 +168,19 @@ def test_an_interrupt_leaves_a_point_of_the_hull_and_its_margins(monkeypatch, af
     assert found.status == "interrupted"
     assert found.alpha.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(found.gradient, gram(hull, K) @ found.alpha, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_memory_stays_within_one_and_a_half_times_the_cache(loss):
+    X, _, _ = clouds(n=6000, distance=0.5)
+    X, y = X.astype(np.float32), np.arange(6000) % 2
+    CoreVectorClassifier(10, loss=loss).fit(X[:2000], y[:2000])  # compiled loops are not part of it
+    tracemalloc.start()
+    model = CoreVectorClassifier(10, loss=loss, cache_size=32).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    assert model.n_kernel_evaluations_ > 32 * 2**20 / 4  # a matrix of 137 MiB does not fit: the cache was full
+    assert 32 < peak < 1.5 * 32
 
 
 @pytest.mark.parametrize(("distance", "expected"), [(0.3, True), (6.0, False)])

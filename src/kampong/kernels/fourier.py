@@ -84,6 +84,14 @@ class FourierBasis:
         """Return the values themselves: the features are coordinates already."""
         return np.ascontiguousarray(values)
 
+    def embed(self, X: Rows) -> Float:
+        """Return the features of rows, float64."""
+        return self.values(X).astype(np.float64, copy=False)
+
+    def turned(self, scatter: Float) -> Float:
+        """Return the scatter itself: the features are coordinates already."""
+        return scatter
+
     def coefficients(self, components: Float) -> Float:
         """Return directions as they multiply the features."""
         return np.ascontiguousarray(components)

@@ -127,10 +127,34 @@ class LandmarkBasis:
         solved: Float = linalg.solve_triangular(self.root, values.T, lower=True, check_finite=False)
         return np.ascontiguousarray(solved.T)
 
+    def embed(self, X: Rows) -> Float:
+        """Return the coordinates of rows in the orthonormal basis; those of a landmark are its row of L."""
+        places = self._places_of(X)
+        new = np.flatnonzero(places < 0)
+        coordinates: Float = self.root[places]
+        if len(new):
+            coordinates[new] = self.coordinates(self.values(X[new]).astype(np.float64, copy=False))
+        return coordinates
+
+    def turned(self, scatter: Float) -> Float:
+        """Return the lower triangle of L⁻¹SL⁻ᵀ for a symmetric S, of which the lower triangle is read."""
+        result, _ = linalg.lapack.dsygst(scatter.T, self.root.T, overwrite_a=1)  # upper triangles of the transposes
+        turned: Float = result.T
+        return turned
+
     def coefficients(self, components: Float) -> Float:
         """Return wᵀL⁻¹ for directions w in the rows of an array: what multiplies the kernel values."""
         solved: Float = linalg.solve_triangular(self.root, components.T, lower=True, trans=1, check_finite=False)
         return np.ascontiguousarray(solved.T)
+
+    def _places_of(self, X: Rows) -> Integer:
+        """Return where rows stand among the landmarks, −1 for those that are none."""
+        places, own = np.full(X.shape[0], -1), self.landmarks
+        if isinstance(X, np.ndarray) and isinstance(own, np.ndarray):
+            both = np.result_type(X, own)  # where equal rows have equal bytes
+            known = {row.tobytes(): place for place, row in enumerate(own.astype(both, copy=False))}
+            places[:] = [known.get(row.tobytes(), -1) for row in X.astype(both, copy=False)]
+        return places
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the kernel and the landmarks kept."""

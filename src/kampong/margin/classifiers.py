@@ -241,7 +241,9 @@ class MaxMinOverClassifier(OverClassifier):
 
     References
     ----------
-    Martinetz, MaxMinOver: a simple incremental learning procedure for support vector classification, 2004.
+    Martinetz, MaxMinOver: a simple incremental learning procedure for support vector classification, 2004. Martinetz,
+    Labusch and Schneegaß, SoftDoubleMaxMinOver: perceptron-like training of support vector machines, IEEE Transactions
+    on Neural Networks 20, 2009: here bias="exact", walk="paper", on kernel values K + I/C.
 
     Examples
     --------

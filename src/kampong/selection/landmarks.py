@@ -207,7 +207,7 @@ def _loss(
     trace = statistics.within_trace
     if classes_seen(statistics) < 2 or trace <= 0:
         return np.inf, ridge
-    rows = basis.coordinates(basis.values(X[validated]).astype(np.float64, copy=False))
+    rows = basis.embed(X[validated])
     own, numbers = weights[validated], np.arange(len(validated))
     members = Members(numbers, np.searchsorted(statistics.classes, codes[validated]), own, len(validated))
     left_out = LandmarkLeaveOneOut(statistics, Sample(rows, members, own, own, numbers), ridge * trace)

@@ -40,6 +40,12 @@ class Basis(Protocol):
     def coordinates(self, values: Float) -> Float:
         """Return the coordinates of kernel values in the orthonormal basis."""
 
+    def embed(self, X: Rows) -> Float:
+        """Return the coordinates of rows in the orthonormal basis."""
+
+    def turned(self, scatter: Float) -> Float:
+        """Return a scatter of kernel values, of which the lower triangle is read, as one of coordinates."""
+
     def same_as(self, other: Any) -> bool:
         """Tell whether both map every row to the same values."""
 
@@ -167,8 +173,7 @@ class KernelScatter(ClassScatter):
         sample = self.kept.sample(most)
         places = {label: place for place, label in enumerate(self.classes.tolist())}
         positions = np.array([places[label] for label in self.kept.classes.tolist()], dtype=np.int64)
-        rows = self.basis.coordinates(self.basis.values(sample.rows).astype(np.float64, copy=False))
-        return sample._replace(rows=rows, members=sample.members.renamed(positions))
+        return sample._replace(rows=self.basis.embed(sample.rows), members=sample.members.renamed(positions))
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take rows out again, as if they had never come; on an error the state is as before.
@@ -331,9 +336,7 @@ class KernelScatter(ClassScatter):
     def _turn(self) -> Float:
         """Return S_w in orthonormal coordinates, L⁻¹ S L⁻ᵀ, computed once a state."""
         if self._turned is None:
-            # two triangular solves: LAPACK's routine for both at once took nine times as long
-            half = self.basis.coordinates(super().within_scatter())
-            self._turned = self.basis.coordinates(np.ascontiguousarray(half.T))
+            self._turned = self.basis.turned(self._scatter / self.total)
             mirror(self._turned)
             diagonal = self._turned.diagonal()
             np.fill_diagonal(self._turned, np.maximum(diagonal, 0.0))  # rounding may make it negative

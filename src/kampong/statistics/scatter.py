@@ -234,19 +234,13 @@ class ClassScatter(ClassMeans):
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
         d, n = self.n_features, len(members.rows)
         if d > ALONE or n * d < 2**20:
-            self._scatter += _centred_squares(X, members, means, 0, n)
+            _add_squares(X, members, means, (0, n), self._scatter)
             return
         # Two threads with a product each: threads of BLAS would wait in busy loops between two products.
-        parts = split(n, 2)
-        found: list[Float] = [np.zeros((d, d)) for _ in parts]
-
-        def add(place: int, start: int, stop: int) -> None:
-            found[place] = _centred_squares(X, members, means, start, stop)
-
+        parts, found = split(n, 2), [self._scatter, np.zeros((d, d))]
         with one_blas_thread():
-            run(add, [(place, start, stop) for place, (start, stop) in enumerate(parts)])
-        for squares in found:
-            self._scatter += squares
+            run(_add_squares, [(X, members, means, part, squares) for part, squares in zip(parts, found, strict=True)])
+        self._scatter += found[1]
 
 
 def _clear_negative(scatter: Float) -> None:
@@ -269,13 +263,13 @@ def _least_eigenvalue(scatter: Float, rounding: float) -> float | None:
     return least if least < -rounding else None
 
 
-def _centred_squares(X: Rows, members: Members, means: Float, start: int, stop: int) -> Float:
-    """Return the scatter of some memberships about the class means, block by block."""
-    d = X.shape[1]
-    buffer, product, total = np.empty((0, d)), np.empty((d, d)), np.zeros((d, d))
-    for part in blocks(stop - start, 8 * d, target=max(1024 * 8 * d, 2**22)):
-        part = slice(part.start + start, part.stop + start)
-        rows, codes, weights = members.rows[part], members.codes[part], members.weights[part]
+def _add_squares(X: Rows, members: Members, means: Float, part: tuple[int, int], scatter: Float) -> None:
+    """Add the scatter of some memberships about the class means to a lower triangle, block by block."""
+    d, (start, stop) = X.shape[1], part
+    buffer = np.empty((0, d))
+    for block_part in blocks(stop - start, 8 * d, target=max(1024 * 8 * d, 2**22)):
+        own = slice(block_part.start + start, block_part.stop + start)
+        rows, codes, weights = members.rows[own], members.codes[own], members.weights[own]
         block = X[rows[0] : rows[-1] + 1]
         block = np.ascontiguousarray(floats(block)) if isinstance(block, np.ndarray) else block.toarray()
         if len(buffer) < len(rows):
@@ -286,8 +280,9 @@ def _centred_squares(X: Rows, members: Members, means: Float, start: int, stop: 
             centred *= np.sqrt(weights)[:, None]
         else:
             _centre(block, rows - rows[0], codes, weights, means, centred)
-        total += np.matmul(centred.T, centred, out=product)  # numpy makes it a symmetric rank update
-    return total
+        # in place: the transpose is in the order of LAPACK, and its upper triangle is the lower one here
+        total = linalg.blas.dsyrk(1.0, centred.T, 1.0, scatter.T, overwrite_c=1)
+        assert np.may_share_memory(total, scatter)
 
 
 @compiled
