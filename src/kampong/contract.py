@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kampong.files.contents import flatten
 from kampong.files.models import CLASSES, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -75,8 +76,15 @@ class Frozen(Protocol):
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None if there are none, and their classes."""
 
+    def apart(self) -> Self:
+        """Return the same, sharing nothing with the model that later rows change."""
+
     def widened(self, n_features: int) -> Self:
         """Return the same for wider rows; the further columns count for nothing."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name, for `StreamModel.frozen_from`."""
@@ -144,7 +152,7 @@ class StreamModel(Protocol):
         """
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return what answers as the stream would now and does not change with later rows, None if nothing can.
+        """Return what answers as the stream would now, None if nothing can; `apart` does not change with later rows.
 
         `predictor` is the stream's own. With `saved` the answers are those of the model file, if the stream ended now
         and `settle` were called with this predictor: so a stream measures what its saved model is worth later on.
@@ -207,9 +215,18 @@ class FrozenEstimator:
         """Return no coordinates, and the classes of rows."""
         return None, self.estimator.predict(X)
 
+    def apart(self) -> Self:
+        """Return a copy."""
+        return type(self)(copy.deepcopy(self.estimator))
+
     def widened(self, n_features: int) -> Self:
         """Return itself: the columns of such an estimator are fixed."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a model file."""
+        return sum(array.nbytes for array in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return the estimator as the bytes of a model file."""
@@ -338,11 +355,11 @@ class PartialFitModel:
         self._refuse("be frozen: it has no predictor apart from its state")
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return a copy of the estimator that answers; None if it predicts nothing, or knows fewer than two classes."""
+        """Return the estimator as what answers; None if it predicts nothing, or knows fewer than two classes."""
         known = self.classes
         if not (self.can.predict and self.fitted) or (known is not None and len(known) < 2):
             return None
-        return FrozenEstimator(copy.deepcopy(self.estimator))
+        return FrozenEstimator(self.estimator)
 
     def frozen_from(self, contents: Contents) -> Frozen:
         """Return a copy of the estimator that a file holds."""

@@ -17,6 +17,7 @@ from kampong._core.compute import blocks, project
 from kampong.criteria import CRITERIA, Criterion
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import refuse_overflow
+from kampong.files.contents import flatten
 from kampong.files.fields import array, plain, read, written
 from kampong.heads import Head, LinearHead, Mixture
 from kampong.heads.calibration import calibrated
@@ -213,6 +214,10 @@ class Predictor:
         said: np.ndarray = known._in_blocks(X, lambda rows: known._labels(known.seen_points(rows)))
         return said
 
+    def apart(self) -> Self:
+        """Return itself: nothing changes it."""
+        return self
+
     def widened(self, n_features: int) -> Self:
         """Return the same predictor for wider rows; the further columns count for nothing."""
         extra = n_features - len(self.mean)
@@ -236,6 +241,11 @@ class Predictor:
         """Return log-probabilities up to a constant of the row, moved to the shares that were given."""
         assert self.shift is not None
         return calibrated(self.head.scores(points), self.head.sharpness, self.head.tail) + self.shift
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(one.nbytes for one in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""

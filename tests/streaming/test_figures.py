@@ -26,7 +26,7 @@ from kampong.streaming import late as late_module
 from kampong.streaming.apply import apply
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.history import delays as delays_module
-from kampong.streaming.history.delays import DELAYS, Delays, due_after, pause_after, right_of
+from kampong.streaming.history.delays import DELAYS, Copying, Delays, due_after, pause_after, right_of
 from kampong.streaming.history.figures import compared, late
 from kampong.streaming.inspection import merge_files
 from kampong.streaming.sources import blocks
@@ -103,6 +103,9 @@ class Parrot:
     def __init__(self, rows):
         self.rows = rows
 
+    def apart(self):
+        return self
+
     def answers(self, X):
         return None, np.full(len(X), self.rows)
 
@@ -132,7 +135,7 @@ def test_copies_are_asked_about_the_same_rows_under_any_cut(cuts, size):
             delays.score(rows[:, None], rows, first)
             first = stop
             for one in delays.due(first):
-                delays.take(one, Parrot(first), 0, first)
+                delays.take(one, Copying(Parrot(first), 0), first)
     for one in delays.each:
         asked, weight = naive_counts(one.delay, n)
         assert (one.scored, one.weight) == (len(asked), weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -19,7 +20,6 @@ from kampong.data.validation import (
     validate_batch,
 )
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.files.contents import flatten
 from kampong.online.contest import check_entries
 from kampong.online.follower import Follower
 from kampong.selection.losses import HeldOutLosses
@@ -80,11 +80,14 @@ class AnsweringContest:
         predictor = None if self.predictor is None else self.predictor.widened(n_features)
         return replace(self, follower=self.follower.widened(n_features), predictor=predictor)
 
+    def apart(self) -> Self:
+        """Return the same with a contest of its own."""
+        return replace(self, follower=copy.deepcopy(self.follower), appeared=self.appeared.copy())
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
-        state = {} if self.predictor is None else flatten(self.predictor.to_state())[0]
-        return self.follower.nbytes + sum(array.nbytes for array in state.values())
+        return self.follower.nbytes + (0 if self.predictor is None else self.predictor.nbytes)
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""

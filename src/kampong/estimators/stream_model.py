@@ -21,6 +21,7 @@ from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.following import AnsweringContest
 from kampong.estimators.kernel_subspace import KernelPredictor, KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.files.contents import flatten
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.all_rows import ClassRows
@@ -234,9 +235,7 @@ class FisherModel(SubspaceModel):
         """Return the contest as it is now, with a predictor of all rows; without contest that predictor."""
         found = self._frozen_predictor(predictor, saved=saved)
         contest: AnsweringContest | None = self.estimator._contest(found)
-        if contest is None:
-            return found
-        return replace(contest, follower=copy.deepcopy(contest.follower), appeared=contest.appeared.copy())
+        return found if contest is None else contest
 
     def frozen_from(self, contents: Contents) -> Frozen:
         """Return a contest or a predictor of this model that a file holds."""
@@ -301,9 +300,18 @@ class FrozenKernel:
         """Return the coordinates of rows and their classes."""
         return self.predictor.answers(X)
 
+    def apart(self) -> Self:
+        """Return itself: nothing changes it."""
+        return self
+
     def widened(self, n_features: int) -> Self:
         """Return itself: the columns of a kernel are fixed."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(array.nbytes for array in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return landmarks and predictor by name."""

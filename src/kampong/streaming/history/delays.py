@@ -10,6 +10,7 @@ stands for, so that all parts of a stream count alike.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from kampong.streaming.schedule import FULL, power_of_two
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Rows
+    from kampong._core.compute import Integer, Rows
     from kampong.contract import Frozen
     from kampong.files import Contents
 
@@ -52,6 +53,26 @@ class Late(NamedTuple):
     rows: int
     accuracy: float
     error: float
+
+
+class Copying:
+    """What is to be copied for one delay or several; a copy that there is no room for is never made.
+
+    Parameters
+    ----------
+    frozen : Frozen or None
+        What answers now, None if nothing does.
+    size : int
+        Its bytes.
+    """
+
+    def __init__(self, frozen: Frozen | None, size: int) -> None:
+        self.size, self._frozen = size, frozen
+
+    @cached_property
+    def copy(self) -> Frozen | None:
+        """The copy, which all who ask share."""
+        return None if self._frozen is None else self._frozen.apart()
 
 
 class Delay:
@@ -125,34 +146,40 @@ class Delays:
         first : int
             The rows before them.
         """
+        asked: dict[int, list[tuple[Delay, Integer]]] = {}  # a copy that several delays share is asked once
         for one in self.each:
             if one.copy is not None:
                 some = one.places(first, len(y))
                 if some.start < some.stop:
-                    one.score(right_of(one.copy, X[some], y[some]))
-                if first + len(y) >= one.since + 2 * one.delay:
-                    one.copy = None
+                    asked.setdefault(id(one.copy), []).append((one, np.arange(len(y))[some]))
+        for sharing in asked.values():
+            rows = np.concatenate([mine for _, mine in sharing])
+            copy, ends = sharing[0][0].copy, np.cumsum([len(mine) for _, mine in sharing])
+            assert copy is not None
+            for (one, _), right in zip(sharing, np.split(right_of(copy, X[rows], y[rows]), ends[:-1]), strict=True):
+                one.score(right)
+        for one in self.each:
+            if one.copy is not None and first + len(y) >= one.since + 2 * one.delay:
+                one.copy = None
 
     def due(self, rows: int) -> list[Delay]:
         """Return the delays whose next copy is due after so many rows."""
         return [one for one in self.each if rows >= one.due and one.copy is None]
 
-    def take(self, one: Delay, copy: Frozen | None, size: int, rows: int) -> None:
+    def take(self, one: Delay, what: Copying, rows: int) -> None:
         """Give a delay its next copy.
 
         Parameters
         ----------
         one : Delay
             One of those that are due.
-        copy : Frozen or None
-            The copy, None if nothing predicts yet.
-        size : int
-            Its bytes.
+        what : Copying
+            What is copied.
         rows : int
             The rows that it knows.
         """
-        one.large = size if size * (DELAYS.index(one.delay) + 1) > ROOM else 0
-        one.since, one.copy = rows, None if one.large else copy
+        one.large = what.size if what.size * (DELAYS.index(one.delay) + 1) > ROOM else 0
+        one.since, one.copy = rows, None if one.large else what.copy
         one.due = due_after(rows, one.delay)
 
     def found(self) -> list[Late]:
