@@ -76,6 +76,12 @@ class Frozen(Protocol):
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None if there are none, and their classes."""
 
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows, as the stream answers, and after them those of another way to answer.
+
+        A second way is that of the model of all rows where a contest answers the stream: a saved model may take it.
+        """
+
     def apart(self) -> Self:
         """Return the same, sharing nothing with the model that later rows change."""
 
@@ -151,6 +157,9 @@ class StreamModel(Protocol):
         With `keep` nothing is chosen again. `provisional` says that the choice serves only until the next one.
         """
 
+    def has_aged(self, predictor: Predictor) -> bool:
+        """Tell whether recent rows say that what was chosen for a predictor should be chosen again; if nobody knows."""
+
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
         """Return what answers as the stream would now, None if nothing can; `apart` does not change with later rows.
 
@@ -167,6 +176,9 @@ class StreamModel(Protocol):
         With `keep` its choices stay. `forget_nothing` ends what follows drift: a stream that was sorted by class says
         nothing about drift.
         """
+
+    def let_all_rows_answer(self, alone: bool) -> None:
+        """Say before a save whether the second of `Frozen.ways` is to answer for the saved model."""
 
     def expect_width(self, n_features: int) -> None:
         """Say before the first rows how wide they may become: text brings columns while it is read."""
@@ -214,6 +226,10 @@ class FrozenEstimator:
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return no coordinates, and the classes of rows."""
         return None, self.estimator.predict(X)
+
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows: there is one way to answer."""
+        return (self.estimator.predict(X),)
 
     def apart(self) -> Self:
         """Return a copy."""
@@ -354,6 +370,10 @@ class PartialFitModel:
         """Refuse."""
         self._refuse("be frozen: it has no predictor apart from its state")
 
+    def has_aged(self, predictor: Predictor) -> bool:
+        """Return True: nobody knows."""
+        return True
+
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
         """Return the estimator as what answers; None if it predicts nothing, or knows fewer than two classes."""
         known = self.classes
@@ -372,6 +392,9 @@ class PartialFitModel:
 
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Do nothing: there is nothing to solve."""
+
+    def let_all_rows_answer(self, alone: bool) -> None:
+        """Do nothing: it answers in one way."""
 
     def expect_width(self, n_features: int) -> None:
         """Do nothing: its columns are fixed."""

@@ -150,6 +150,12 @@ class Predictor:
         said: Float = known._in_blocks(X, lambda rows: known._scores(known.seen_points(rows)))
         return said
 
+    def decisions(self, X: Rows) -> Float:
+        """Return one score per class; of two classes that of the second less that of the first."""
+        scores = self.scores(X)
+        two = not self.head.multilabel and scores.shape[1] == 2
+        return np.asarray(scores[:, 1] - scores[:, 0]) if two else scores
+
     def probabilities(self, X: Rows) -> Float:
         """Return the probability of each class, or of each label on its own."""
         known = self._folded
@@ -213,6 +219,10 @@ class Predictor:
         known = self._folded
         said: np.ndarray = known._in_blocks(X, lambda rows: known._labels(known.seen_points(rows)))
         return said
+
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows: there is one way to answer."""
+        return (self.answers(X)[1],)
 
     def apart(self) -> Self:
         """Return itself: nothing changes it."""

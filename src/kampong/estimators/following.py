@@ -15,8 +15,6 @@ from kampong.data.labels import codes_among, labels_from, labels_state
 from kampong.data.validation import (
     check_number,
     check_weights,
-    in_dtype_of,
-    logs_in_dtype_of,
     validate_batch,
 )
 from kampong.estimators.subspace import DiscriminantSubspace
@@ -25,7 +23,10 @@ from kampong.online.follower import Follower
 from kampong.selection.losses import HeldOutLosses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float, Integer, Rows
+    from kampong.estimators.results import Answering
     from kampong.files import Contents
     from kampong.predictor import Predictor
 
@@ -71,9 +72,26 @@ class AnsweringContest:
 
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None without a predictor of all rows, and their classes."""
-        points = None if self.predictor is None else self.predictor.points(X)
-        best = np.argmax(self.log_probabilities(X), axis=1)
-        return points, self.classes[best]
+        return None if self.predictor is None else self.predictor.points(X), self.labels(X)
+
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows by the contest, and by the model of all rows alone."""
+        mine = self.labels(X)
+        return (mine,) if self.predictor is None else (mine, *self.predictor.ways(X))
+
+    def labels(self, X: Rows) -> np.ndarray:
+        """Return the classes of rows."""
+        labels: np.ndarray = self.classes[np.argmax(self.log_probabilities(X), axis=1)]
+        return labels
+
+    def decisions(self, X: Rows) -> Float:
+        """Return log-probabilities; of two classes that of the second less that of the first."""
+        logs = self.log_probabilities(X)
+        return np.asarray(logs[:, 1] - logs[:, 0]) if logs.shape[1] == 2 else logs
+
+    def probabilities(self, X: Rows) -> Float:
+        """Return the probability of each class."""
+        return np.exp(self.log_probabilities(X))
 
     def widened(self, n_features: int) -> Self:
         """Return the same for wider rows; the further columns were 0 so far."""
@@ -149,6 +167,7 @@ class FollowsDrift(DiscriminantSubspace):
     effort: Any
     _follows_drift = True
     _follower: Follower | None = None
+    _all_rows_answer = False  # a stream found that long after its end the model of all rows is right more often
 
     @property
     def member_weights_(self) -> dict[str, float]:
@@ -159,96 +178,23 @@ class FollowsDrift(DiscriminantSubspace):
 
     # Answers.
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row, or the indicator matrix of its probable labels.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_labels)
-            Labels as they were given to `fit`.
-        """
-        if self._follows() is None:
-            return super().predict(X)
-        labels: np.ndarray = self.classes_[np.argmax(self._contest_logs(self._rows(X)), axis=1)]
-        return labels
-
-    def predict_proba(self, X: Any) -> Float:
-        """Return the probability of each class, or of each label on its own.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one, but for multi-label targets. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().predict_proba(X)
+    def _answer(self, X: Any, answer: Callable[[Answering, Rows], np.ndarray]) -> np.ndarray:
+        """Return what `answer` reads of the contest for some rows; of the predictor, where that answers itself."""
+        if self._answering() is None:
+            return super()._answer(X, answer)
         rows = self._rows(X)
-        return in_dtype_of(rows, np.exp(self._contest_logs(rows)))
+        check_entries(rows, type(self).__name__)
+        with lock_of(self):
+            known = self._solved()
+            contest = self._contest(known)
+            assert contest is not None
+            found = answer(contest, rows)
+        self._say(known)
+        return found
 
-    def predict_log_proba(self, X: Any) -> Float:
-        """Return the logarithm of the probability of each class, or of each label on its own.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            The logarithms of `predict_proba`; −∞ for a class that has no weight. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().predict_log_proba(X)
-        rows = self._rows(X)
-        return logs_in_dtype_of(rows, self._contest_logs(rows))
-
-    def decision_function(self, X: Any) -> Float:
-        """Return the score of each class: the log-posterior up to a constant of the row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of the second less that of the first; for multi-label targets the log-odds of
-            each label. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().decision_function(X)
-        rows = self._rows(X)
-        logs = self._contest_logs(rows)
-        return in_dtype_of(rows, np.asarray(logs[:, 1] - logs[:, 0]) if logs.shape[1] == 2 else logs)
-
-    def to_sklearn(self, *, sparse: bool | None = None) -> Any:
-        """Return a fitted scikit-learn pipeline with the same answers; see `FisherDiscriminant` without half-life.
-
-        Parameters
-        ----------
-        sparse : bool, optional
-            Whether the pipeline keeps sparse rows sparse.
-
-        Returns
-        -------
-        sklearn.pipeline.Pipeline
-            Fitted; it can be pickled. A contest (half_life="auto") is refused.
-        """
-        if self._follows() is not None:
+    def _check_exported(self) -> None:
+        if self._answering() is not None:
             self._refuse_contest("to_sklearn", TypeError)
-        return super().to_sklearn(sparse=sparse)
 
     def _refuse_contest(self, what: str, kind: type[Exception]) -> NoReturn:
         raise kind(
@@ -257,13 +203,13 @@ class FollowsDrift(DiscriminantSubspace):
         )
 
     def _planes(self) -> tuple[Float, Float]:
-        if self._follows() is not None:
+        if self._answering() is not None:
             self._refuse_contest("coef_", AttributeError)
         return super()._planes()
 
     def _held_out_losses(self) -> HeldOutLosses | None:
         """Return what the last rows of the stream cost before they were learnt, where a contest answers."""
-        follower = self._follows()
+        follower = self._answering()
         if follower is None:
             return super()._held_out_losses()
         if self._priors() is not None:
@@ -280,21 +226,13 @@ class FollowsDrift(DiscriminantSubspace):
         return self._follower if isinstance(self.half_life, str) else None
 
     def _follows(self) -> Follower | None:
-        """Return what answers in place of the predictor, None where that answers itself."""
+        """Return what answers rows of the stream in place of the predictor, None where that answers itself."""
         follower = self._following()
         return None if follower is None or follower.classes < 2 else follower
 
-    def _contest_logs(self, rows: Rows, *, solve: bool = True) -> Float:
-        """Return the contest's log-probabilities of rows, in the order of `classes_`; `solve` solves for all rows."""
-        check_entries(rows, type(self).__name__)
-        with lock_of(self):
-            known = self._solved() if solve else None
-            contest = self._contest(known)
-            assert contest is not None
-            logs = contest.log_probabilities(rows)
-        if known is not None:
-            self._say(known)
-        return logs
+    def _answering(self) -> Follower | None:
+        """Return what answers rows to predict, None where the predictor does."""
+        return None if self._all_rows_answer else self._follows()
 
     def _contest(self, predictor: Predictor | None) -> AnsweringContest | None:
         """Return what answers, with a predictor of all rows; None where no contest does."""
@@ -314,6 +252,7 @@ class FollowsDrift(DiscriminantSubspace):
     @one_at_a_time
     def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
         super()._learn(X, y, sample_weight, classes)
+        self._all_rows_answer = False
         self._follow(X, y, sample_weight, None)
 
     def _follow(self, X: Rows, y: Any, sample_weight: Any, given: Float | None) -> Float | None:
@@ -351,7 +290,7 @@ class FollowsDrift(DiscriminantSubspace):
         return self.classes_[best], np.exp(logs[np.arange(len(best)), best])
 
     def _keep_all(self) -> None:
-        self._follower = None
+        self._follower, self._all_rows_answer = None, False
         self._forget_results()
 
     @one_at_a_time
@@ -368,14 +307,15 @@ class FollowsDrift(DiscriminantSubspace):
 
     def _beside(self) -> dict[str, Any]:
         follower = self._following()
-        return {} if follower is None else {"contest": follower.to_state()}
+        return {} if follower is None else {"contest": follower.to_state(), "all_rows_answer": self._all_rows_answer}
 
     def _from_state(self, contents: Contents) -> None:
         super()._from_state(contents)
-        self._follower = None
+        self._follower, self._all_rows_answer = None, False
         if "contest" in contents:
             contents.require(
                 isinstance(self.half_life, str), f"half_life is {self.half_life!r}, and there is a contest"
             )
             labels = len(self._statistics.classes)
             self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
+            self._all_rows_answer = contents.flag("all_rows_answer")
