@@ -212,12 +212,12 @@ class Predictor:
     def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
         """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
         seen = self.seen_points(X)
-        return seen[:, : len(self.components)], self._labels(seen)
+        return seen[:, : len(self.components)], self.labels_at(seen)
 
     def labels(self, X: Rows) -> np.ndarray:
         """Return the classes of rows, or the indicator matrix of their probable labels."""
         known = self._folded
-        said: np.ndarray = known._in_blocks(X, lambda rows: known._labels(known.seen_points(rows)))
+        said: np.ndarray = known._in_blocks(X, lambda rows: known.labels_at(known.seen_points(rows)))
         return said
 
     def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
@@ -234,7 +234,8 @@ class Predictor:
         components, hidden = (np.pad(rows, ((0, 0), (0, extra))) for rows in (self.components, self.hidden))
         return replace(self, mean=np.pad(self.mean, (0, extra)), components=components, hidden=hidden)
 
-    def _labels(self, points: Float) -> np.ndarray:
+    def labels_at(self, points: Float) -> np.ndarray:
+        """Return the classes of rows, or the indicator matrix of their probable labels, by their `seen_points`."""
         scores = self._scores(points)
         if self.head.multilabel:
             return (scores > 0).astype(np.int64)

@@ -57,27 +57,39 @@ class AnsweringContest:
 
     def log_probabilities(self, rows: Rows) -> Float:
         """Return log-probabilities in the order of the labels, moved to the shares of classes that were given."""
-        logs = self.follower.predict(rows, self.given(rows))
-        return in_order(logs, self.appeared, self.predictor)
+        return self._logs(rows, self._seen(rows))
 
     def given(self, rows: Rows) -> Float | None:
         """Return what the predictor of all rows says of rows, for the contest: labels by their numbers."""
-        if self.predictor is None or not rows.shape[0]:
+        return self._given(self._seen(rows))
+
+    def _seen(self, rows: Rows) -> Float | None:
+        """Return what the head of the predictor of all rows looks at."""
+        return None if self.predictor is None else self.predictor.seen_points(rows)
+
+    def _logs(self, rows: Rows, seen: Float | None) -> Float:
+        return in_order(self.follower.predict(rows, self._given(seen)), self.appeared, self.predictor)
+
+    def _given(self, seen: Float | None) -> Float | None:
+        if self.predictor is None or seen is None or not len(seen):
             return None
         known = self.predictor.classes  # a part of the classes, sorted too
         order = self.appeared if len(known) == len(self.classes) else self.appeared[codes_among(self.classes, known)]
-        logs = np.full((rows.shape[0], len(self.classes)), -np.inf)
-        logs[:, order] = self.predictor.head.log_probabilities(self.predictor.seen_points(rows))
+        logs = np.full((len(seen), len(self.classes)), -np.inf)
+        logs[:, order] = self.predictor.head.log_probabilities(seen)
         return logs
 
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None without a predictor of all rows, and their classes."""
-        return None if self.predictor is None else self.predictor.points(X), self.labels(X)
+        seen = self._seen(X)
+        points = None if self.predictor is None or seen is None else seen[:, : len(self.predictor.components)]
+        return points, self.classes[np.argmax(self._logs(X, seen), axis=1)]
 
     def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
         """Return the classes of rows by the contest, and by the model of all rows alone."""
-        mine = self.labels(X)
-        return (mine,) if self.predictor is None else (mine, *self.predictor.ways(X))
+        seen = self._seen(X)
+        mine = self.classes[np.argmax(self._logs(X, seen), axis=1)]
+        return (mine,) if self.predictor is None or seen is None else (mine, self.predictor.labels_at(seen))
 
     def labels(self, X: Rows) -> np.ndarray:
         """Return the classes of rows."""
