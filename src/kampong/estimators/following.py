@@ -20,6 +20,7 @@ from kampong.data.validation import (
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.online.contest import check_entries
 from kampong.online.follower import Follower
+from kampong.online.settings import Settings
 from kampong.selection.losses import HeldOutLosses
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from kampong.estimators.results import Answering
     from kampong.files import Contents
     from kampong.predictor import Predictor
-
-EFFORT = 3.0
-"""Nominal microseconds per row: the linear members at 20 columns and 5 classes, also tiles and products at 10 and 2."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +312,7 @@ class FollowsDrift(DiscriminantSubspace):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        step = f"{EFFORT:g} is the default."
+        step = f"{Settings.effort:g} is the default."
         check_number(type(self).__name__, "effort", self.effort, low=0.0, high=1e9, next_step=step)
 
     def _beside(self) -> dict[str, Any]:
@@ -330,4 +328,5 @@ class FollowsDrift(DiscriminantSubspace):
             )
             labels = len(self._statistics.classes)
             self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
-            self._all_rows_answer = contents.flag("all_rows_answer")
+            if "all_rows_answer" in contents:  # files written before hold none
+                self._all_rows_answer = contents.flag("all_rows_answer")

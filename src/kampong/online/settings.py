@@ -11,6 +11,9 @@ class Settings:
 
     Attributes
     ----------
+    effort : float
+        Nominal microseconds per row beside a model of all rows: the linear members at 20 columns and 5 classes, also
+        tiles and products at 10 and 2 ("contest effort").
     learning_rates : tuple of float
         Of softmax regression: a step changes the scores of its row by this part of their gradient.
     strengths : tuple of float
@@ -49,6 +52,7 @@ class Settings:
         Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """
 
+    effort: float = 3.0
     learning_rates: tuple[float, ...] = (0.05, 0.5)
     strengths: tuple[float, ...] = (0.01, 0.1)
     half_life: float = 1000.0
