@@ -4,7 +4,7 @@ Every stream is learnt by the stream tool with its defaults. The columns: accura
 and the last label, each predicted before its row; Cohen's kappa and kappa over the last label; accuracy when labels
 come 1, 10, 100, 1,000 and 10,000 rows late, with "?" if the standard error is above one point; then what the model
 that was saved after half of the rows has right on the next 10, 100, 1,000 and 10,000 rows: the end of a stream as
-a user meets it. `python -m benchmarks delays NAME …` takes some of the streams.
+a user meets it; and what answers in that model. `python -m benchmarks delays NAME …` takes some of the streams.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
     late = "".join(f"{f'late {delay:,}':>13}" for delay in DELAYS)
     saved = "".join(f"{f'next {delay:,}':>13}" for delay in DELAYS if delay > 1)
     titles = ("accuracy", "majority", "last", "kappa", "k. last")
-    print(f"{'stream':<14}{'rows':>7}" + "".join(f"{title:>9}" for title in titles) + late + saved)
+    print(f"{'stream':<14}{'rows':>7}" + "".join(f"{title:>9}" for title in titles) + late + saved + "  saved by")
     for name in NAMES if shrink == 1 else NAMES[3:5]:
         if (sets and name not in sets) or (name in REAL and not present(f"{name}.npz")):
             continue
@@ -45,14 +45,15 @@ def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
             found = _learnt(Path(folder), X, y).history.summary()
             saved_at = len(y) // 2
             model = str(Path(folder) / "model")
-            _learnt(Path(folder), X[:saved_at], y[:saved_at], model)
+            half = _learnt(Path(folder), X[:saved_at], y[:saved_at], model).history
             right = kampong.load(model).predict(X[saved_at:]) == y[saved_at:]
         base = found["baselines"]
         cells = (found["accuracy"], base["majority"], base["last_label"], base["kappa"], base["kappa_last_label"])
         print(f"{name:<14}{len(y):>7}" + "".join(f"{value:>9.3f}" for value in cells), end="")
         measured = {one["delay"]: one for one in found["late"]}
         print("".join(f"{_late(measured.get(delay)):>13}" for delay in DELAYS), end="")
-        print("".join(f"{_next(right, delay):>13}" for delay in DELAYS if delay > 1), flush=True)
+        print("".join(f"{_next(right, delay):>13}" for delay in DELAYS if delay > 1), end="")
+        print("  all rows" if half.delays.all_rows_answer else "  contest", flush=True)
 
 
 def _learnt(folder: Path, X: np.ndarray, y: np.ndarray, model: str = "") -> Any:

@@ -23,7 +23,6 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.measure import data_folder, present
 from benchmarks.tables import tables
 from kampong import FisherDiscriminant
-from kampong.estimators.following import EFFORT
 from kampong.online.follower import Follower
 from kampong.online.settings import Settings
 from kampong.selection.losses import HeldOutLosses
@@ -95,7 +94,7 @@ def measured(sets: np.ndarray, y: np.ndarray, classes: np.ndarray) -> tuple[floa
 def on_stream(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return whether the set of each later row holds its class, with the threshold in use and with a fixed one."""
     codes = np.unique(y, return_inverse=True)[1]
-    follower = Follower(EFFORT, 0, X.shape[1])
+    follower = Follower(Settings.effort, 0, X.shape[1])
     losses = np.zeros(0)
     for start in range(0, len(y), 500):
         rows = codes[start : start + 500]

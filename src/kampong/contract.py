@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from kampong.files.contents import flatten
 from kampong.files.models import CLASSES, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -75,8 +76,21 @@ class Frozen(Protocol):
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None if there are none, and their classes."""
 
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows, as the stream answers, and after them those of another way to answer.
+
+        A second way is that of the model of all rows where a contest answers the stream: a saved model may take it.
+        """
+
+    def apart(self) -> Self:
+        """Return the same, sharing nothing with the model that later rows change."""
+
     def widened(self, n_features: int) -> Self:
         """Return the same for wider rows; the further columns count for nothing."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name, for `StreamModel.frozen_from`."""
@@ -143,8 +157,11 @@ class StreamModel(Protocol):
         With `keep` nothing is chosen again. `provisional` says that the choice serves only until the next one.
         """
 
+    def has_aged(self, predictor: Predictor) -> bool:
+        """Tell whether recent rows say that what was chosen for a predictor should be chosen again; if nobody knows."""
+
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return what answers as the stream would now and does not change with later rows, None if nothing can.
+        """Return what answers as the stream would now, None if nothing can; `apart` does not change with later rows.
 
         `predictor` is the stream's own. With `saved` the answers are those of the model file, if the stream ended now
         and `settle` were called with this predictor: so a stream measures what its saved model is worth later on.
@@ -159,6 +176,9 @@ class StreamModel(Protocol):
         With `keep` its choices stay. `forget_nothing` ends what follows drift: a stream that was sorted by class says
         nothing about drift.
         """
+
+    def let_all_rows_answer(self, alone: bool) -> None:
+        """Say before a save whether the second of `Frozen.ways` is to answer for the saved model."""
 
     def expect_width(self, n_features: int) -> None:
         """Say before the first rows how wide they may become: text brings columns while it is read."""
@@ -207,9 +227,22 @@ class FrozenEstimator:
         """Return no coordinates, and the classes of rows."""
         return None, self.estimator.predict(X)
 
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows: there is one way to answer."""
+        return (self.estimator.predict(X),)
+
+    def apart(self) -> Self:
+        """Return a copy."""
+        return type(self)(copy.deepcopy(self.estimator))
+
     def widened(self, n_features: int) -> Self:
         """Return itself: the columns of such an estimator are fixed."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a model file."""
+        return sum(array.nbytes for array in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return the estimator as the bytes of a model file."""
@@ -337,12 +370,16 @@ class PartialFitModel:
         """Refuse."""
         self._refuse("be frozen: it has no predictor apart from its state")
 
+    def has_aged(self, predictor: Predictor) -> bool:
+        """Return True: nobody knows."""
+        return True
+
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return a copy of the estimator that answers; None if it predicts nothing, or knows fewer than two classes."""
+        """Return the estimator as what answers; None if it predicts nothing, or knows fewer than two classes."""
         known = self.classes
         if not (self.can.predict and self.fitted) or (known is not None and len(known) < 2):
             return None
-        return FrozenEstimator(copy.deepcopy(self.estimator))
+        return FrozenEstimator(self.estimator)
 
     def frozen_from(self, contents: Contents) -> Frozen:
         """Return a copy of the estimator that a file holds."""
@@ -355,6 +392,9 @@ class PartialFitModel:
 
     def settle(self, keep: Predictor | None = None, *, forget_nothing: bool = False) -> None:
         """Do nothing: there is nothing to solve."""
+
+    def let_all_rows_answer(self, alone: bool) -> None:
+        """Do nothing: it answers in one way."""
 
     def expect_width(self, n_features: int) -> None:
         """Do nothing: its columns are fixed."""

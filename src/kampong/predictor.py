@@ -17,6 +17,7 @@ from kampong._core.compute import blocks, project
 from kampong.criteria import CRITERIA, Criterion
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.validation import refuse_overflow
+from kampong.files.contents import flatten
 from kampong.files.fields import array, plain, read, written
 from kampong.heads import Head, LinearHead, Mixture
 from kampong.heads.calibration import calibrated
@@ -149,6 +150,12 @@ class Predictor:
         said: Float = known._in_blocks(X, lambda rows: known._scores(known.seen_points(rows)))
         return said
 
+    def decisions(self, X: Rows) -> Float:
+        """Return one score per class; of two classes that of the second less that of the first."""
+        scores = self.scores(X)
+        two = not self.head.multilabel and scores.shape[1] == 2
+        return np.asarray(scores[:, 1] - scores[:, 0]) if two else scores
+
     def probabilities(self, X: Rows) -> Float:
         """Return the probability of each class, or of each label on its own."""
         known = self._folded
@@ -205,13 +212,21 @@ class Predictor:
     def answers(self, X: Rows) -> tuple[Float, np.ndarray]:
         """Return the coordinates of rows, and their classes or the indicator matrix of their probable labels."""
         seen = self.seen_points(X)
-        return seen[:, : len(self.components)], self._labels(seen)
+        return seen[:, : len(self.components)], self.labels_at(seen)
 
     def labels(self, X: Rows) -> np.ndarray:
         """Return the classes of rows, or the indicator matrix of their probable labels."""
         known = self._folded
-        said: np.ndarray = known._in_blocks(X, lambda rows: known._labels(known.seen_points(rows)))
+        said: np.ndarray = known._in_blocks(X, lambda rows: known.labels_at(known.seen_points(rows)))
         return said
+
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows: there is one way to answer."""
+        return (self.answers(X)[1],)
+
+    def apart(self) -> Self:
+        """Return itself: nothing changes it."""
+        return self
 
     def widened(self, n_features: int) -> Self:
         """Return the same predictor for wider rows; the further columns count for nothing."""
@@ -219,7 +234,8 @@ class Predictor:
         components, hidden = (np.pad(rows, ((0, 0), (0, extra))) for rows in (self.components, self.hidden))
         return replace(self, mean=np.pad(self.mean, (0, extra)), components=components, hidden=hidden)
 
-    def _labels(self, points: Float) -> np.ndarray:
+    def labels_at(self, points: Float) -> np.ndarray:
+        """Return the classes of rows, or the indicator matrix of their probable labels, by their `seen_points`."""
         scores = self._scores(points)
         if self.head.multilabel:
             return (scores > 0).astype(np.int64)
@@ -236,6 +252,11 @@ class Predictor:
         """Return log-probabilities up to a constant of the row, moved to the shares that were given."""
         assert self.shift is not None
         return calibrated(self.head.scores(points), self.head.sharpness, self.head.tail) + self.shift
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(one.nbytes for one in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: arrays, plain values, and dictionaries of both."""

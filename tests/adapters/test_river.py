@@ -19,8 +19,8 @@ from kampong import (
     MarginSubspace,
 )
 from kampong.adapters.river import StreamingSubspace
-from kampong.estimators.following import EFFORT
 from kampong.online.follower import Follower
+from kampong.online.settings import Settings
 
 
 @pytest.mark.parametrize("check", list(checks.yield_checks(StreamingSubspace())), ids=lambda check: check.__name__)
@@ -234,7 +234,7 @@ def test_rows_that_are_no_numbers_are_refused(estimator, value):
 def test_a_contest_predicts_by_all_rows_before():
     model, rows = StreamingSubspace(), phishing(200)
     names = sorted(rows[0][0])
-    plain, numbers = Follower(EFFORT, 0, len(names)), {}
+    plain, numbers = Follower(Settings.effort, 0, len(names)), {}
     for x, y in rows:
         row = np.array([[x[name] for name in names]])
         if plain.classes > 1:

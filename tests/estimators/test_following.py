@@ -12,10 +12,10 @@ from scipy import sparse
 
 from kampong import FisherDiscriminant, load
 from kampong.contract import stream_model
-from kampong.estimators.following import EFFORT
 from kampong.files.contents import digest_of
 from kampong.online import OnlineClassifier
 from kampong.online.follower import Follower
+from kampong.online.settings import Settings
 from problems import at_most
 
 
@@ -193,7 +193,7 @@ def test_what_a_contest_cannot_do_is_said():
         model.to_sklearn()
     with pytest.raises(AttributeError, match="a contest of learners answers, which is not linear"):
         _ = model.coef_
-    with pytest.raises(ValueError, match=rf"effort must be .*{EFFORT:g} is the default"):
+    with pytest.raises(ValueError, match=rf"effort must be .*{Settings.effort:g} is the default"):
         drifting(effort=-1).partial_fit(X, y)
     plain = FisherDiscriminant(ridge="rule").partial_fit(X, y)
     found = model.set_params(half_life=None).to_sklearn().predict_proba(X)

@@ -12,8 +12,11 @@ import reference_online as reference
 from kampong.files.contents import flatten
 from kampong.online import OnlineClassifier
 from kampong.online.contest import Contest
+from kampong.online.follower import Follower
 from kampong.online.members import MEMBERS, Field, Member
+from kampong.online.pooling import Pool
 from kampong.online.settings import Settings
+from kampong.selection.losses import HeldOutLosses
 
 
 def as_they_came(codes):
@@ -191,3 +194,40 @@ def test_a_copy_keeps_its_time():
     kept.learn(X[200:], codes[200:], weights[200:])
     assert np.array_equal(kept.predict(X), contest.predict(X))
     assert kept.nbytes == sum(array.nbytes for array in flatten(contest.to_state())[0].values())
+
+
+def test_a_recent_loss_is_a_mean_whose_rows_are_forgotten():
+    rng, pool = np.random.default_rng(0), Pool(Settings(), ["one", "two"])
+    assert pool.recent_loss("one") == pool.recent_loss("three") == (0.0, 0.0)
+    logs = np.log(rng.dirichlet([1.0, 1.0], size=(50, 2)).transpose(0, 2, 1)).copy()
+    codes, ones = rng.integers(2, size=50), np.ones(50, dtype=bool)
+    pool.step(logs, np.arange(2), codes, np.full(50, 2), ones)
+    weights = 0.5 ** (np.arange(50)[::-1] / max(Settings.loss_half_lives))
+    for place, name in enumerate(pool.names):
+        loss, rows = pool.recent_loss(name)
+        assert loss == pytest.approx(np.average(-logs[np.arange(50), codes, place], weights=weights), rel=1e-12)
+        assert rows == pytest.approx(weights.sum(), rel=1e-12)
+
+
+def test_a_model_has_aged_if_recent_rows_cost_far_more_than_validation_rows():
+    rng, follower = np.random.default_rng(0), Follower(3.0, 0)
+    codes = rng.integers(2, size=400)
+    told = np.log(np.where(np.eye(2, dtype=bool)[codes], 0.8, 0.2))
+    assert not follower.has_aged(validation(np.zeros(9)))  # nothing has come
+    follower.learn(rng.normal(size=(400, 2)), codes, np.ones(400), 2, told)
+    recent, rows = follower.contest.pools[-1].recent_loss("all_rows 0")
+    losses = np.array([0.0, np.inf, 2.0]) / 10  # an infinite one counts as the least chance
+    losses = np.append(losses, rng.random(50))
+    mean, deviation = validation(losses).mean(np.log(1e5))
+    capped = np.minimum(losses, np.log(1e5))
+    assert (mean, deviation) == (pytest.approx(capped.mean()), pytest.approx(capped.std()))
+    for errors, aged in ((3.9, False), (4.1, True)):
+        moved = losses[2:] - losses[2:].mean() + 10.0
+        far = recent - errors * moved.std() / np.sqrt(rows)
+        assert follower.has_aged(validation(moved - 10.0 + far)) == aged
+
+
+def validation(losses):
+    """Return what validation rows cost, and one row besides that had been learnt."""
+    n, codes = len(losses), np.zeros(len(losses) + 1, dtype=np.int64)
+    return HeldOutLosses(np.append(losses, 99.0), codes, np.ones(n + 1), np.append(np.zeros(n, dtype=np.int64), 1))

@@ -26,7 +26,7 @@ from kampong.streaming import late as late_module
 from kampong.streaming.apply import apply
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.history import delays as delays_module
-from kampong.streaming.history.delays import DELAYS, Delays, due_after, pause_after, right_of
+from kampong.streaming.history.delays import DELAYS, Copying, Delays, due_after, pause_after, right_of
 from kampong.streaming.history.figures import compared, late
 from kampong.streaming.inspection import merge_files
 from kampong.streaming.sources import blocks
@@ -103,8 +103,11 @@ class Parrot:
     def __init__(self, rows):
         self.rows = rows
 
-    def answers(self, X):
-        return None, np.full(len(X), self.rows)
+    def apart(self):
+        return self
+
+    def ways(self, X):
+        return (np.full(len(X), self.rows),)
 
 
 def naive_counts(delay, n):
@@ -132,7 +135,7 @@ def test_copies_are_asked_about_the_same_rows_under_any_cut(cuts, size):
             delays.score(rows[:, None], rows, first)
             first = stop
             for one in delays.due(first):
-                delays.take(one, Parrot(first), 0, first)
+                delays.take(one, Copying(Parrot(first), 0), first)
     for one in delays.each:
         asked, weight = naive_counts(one.delay, n)
         assert (one.scored, one.weight) == (len(asked), weight)
@@ -140,13 +143,13 @@ def test_copies_are_asked_about_the_same_rows_under_any_cut(cuts, size):
 
 def test_a_row_that_is_too_large_for_an_old_copy_is_wrong():
     class Small(Parrot):
-        def answers(self, X):
+        def ways(self, X):
             if (X > 9).any():
                 raise ValueError("scores are too large")
-            return None, X[:, 0]
+            return X[:, 0], np.full(len(X), 4)
 
     X = np.array([[1], [10], [3]])
-    assert right_of(Small(0), X, np.array([1, 10, 4])).tolist() == [True, False, False]
+    assert right_of(Small(0), X, np.array([1, 10, 4])).tolist() == [[True, False, False], [False, False, True]]
 
 
 @pytest.mark.parametrize("delay", DELAYS)
@@ -183,9 +186,9 @@ def rows_between(folder, source, start, stop, step):
     return [line.rsplit(",", 1)[1] for line in lines[start:stop:step]]
 
 
-def follows_the_law(folder, model, n, since):
+def follows_the_law(folder, model, n, since, path=None):
     """Compare a stream of n rows with one that ended after some of them, on the rows 1,000 later."""
-    path = points(folder, n)
+    path = path or points(folder, n)
     going_on = learn(path, eval(f"kampong.{model}"), label="kind")
     saved = str(folder / "m")
     ended = learn(prefix(folder, "a.csv", since), eval(f"kampong.{model}"), label="kind", model_file=saved)
@@ -195,14 +198,41 @@ def follows_the_law(folder, model, n, since):
     said = column(folder / "p.csv", "predicted")
     right = sum(one == other for one, other in zip(true, said, strict=True))
     assert kept.since == before.since == since
-    assert (kept.scored - before.scored, kept.right - before.right) == (len(true), right)
+    all_rows = ended.history.delays.all_rows_answer
+    name = "weight_all_rows" if all_rows else "weight_right"
+    assert kept.scored - before.scored == len(true)
+    assert getattr(kept, name) - getattr(before, name) == right * kept.pause
     assert 0 < right < len(true)
+    return all_rows, kept.weight_right - before.weight_right
 
 
 @pytest.mark.parametrize("model", ["FisherDiscriminant()", "FisherDiscriminant(half_life='auto')", "MarginSubspace()"])
 def test_the_saved_model_answers_what_the_copy_of_its_time_answered(tmp_path, model):
     """The law: a stream that ended at row n and one that went on agree on the rows after n + 1,000."""
     follows_the_law(tmp_path, model, 2600, 1000)
+
+
+def test_a_saved_model_is_what_was_best_so_late(tmp_path, monkeypatch):
+    """One column changes its sign every 250 rows: what follows it is wrong 1,000 rows later, and all rows know it."""
+    monkeypatch.setattr(delays_module, "SURE", 0.03)
+    rng, n, since = np.random.default_rng(0), 5000, 3000
+    y = rng.integers(0, 2, n)
+    sign, turn = 2 * y - 1, 1 - 2 * (np.arange(n) // 250 % 2)
+    X = np.column_stack([2 * sign * turn, sign, np.zeros(n)]) + rng.normal(size=(n, 3))
+    lines = [",".join([*map(str, np.round(x, 3).tolist()), "ab"[c]]) for x, c in zip(X, y.tolist(), strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["u,v,w,kind", *lines]) + "\n")
+    model = "FisherDiscriminant(half_life='auto')"
+    assert follows_the_law(tmp_path, model, n, since, str(tmp_path / "a.csv"))[0]
+    saved, rows = kampong.load(tmp_path / "m"), X[since : since + 500]
+    np.testing.assert_array_equal(saved.predict(rows), saved.freeze().labels(rows))
+    np.testing.assert_array_equal(saved.predict_proba(rows), saved.freeze().probabilities(rows))
+    assert np.mean(saved.predict(rows) == np.array(["a", "b"])[y[since : since + 500]]) > 0.75
+    facts = learn(str(tmp_path / "first3000.csv"), saved, label="kind").history.summary()
+    assert facts["saved_model"]["all_rows_answer"]
+    assert facts["saved_model"]["accuracy"] > facts["late"][-1]["accuracy"] + 0.05
+    assert late(facts)[-1] == "It answers by the model of all rows alone, which was right more often so late."
+    saved.partial_fit(rows[:1], ["a"])  # what was measured says nothing of a model that learns on
+    assert saved._answering() is saved._follows() is not None
 
 
 @pytest.mark.slow

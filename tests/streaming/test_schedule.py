@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits, load_iris
 import kampong
 from kampong.contract import stream_model
 from kampong.streaming import learn
+from kampong.streaming.prediction import kept_choice
 from kampong.streaming.schedule import FULL, Schedule, power_of_two
 from kampong.streaming.sources import blocks
 from stream_problems import write_points
@@ -62,6 +63,30 @@ def test_where_something_else_predicts_renewals_are_rare(rows):
     assert schedule.piece(rows, np.zeros(5000, dtype=int), {0, 1}) == min(5000, due - rows)
     assert [n for n in range(70_000) if schedule.renews(n)] == [16, 64, 256, 1024, 4096, 65536]
     assert [n for n in range(70_000) if schedule.chooses(n)] == [16, 4096, 65536]
+
+
+def test_a_contest_looks_at_every_doubling():
+    watched = Schedule(1, 32, 0, 2, watched=True)
+    assert [rows for rows in range(1, 300_000) if watched.chooses(rows)] == [2**i for i in range(4, 19)]
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_what_was_chosen_on_enough_rows_is_chosen_again_if_it_has_aged(monkeypatch, tmp_path, change):
+    monkeypatch.setattr("kampong.streaming.schedule.FULL", 2**9)
+    rng, n = np.random.default_rng(0), 2100
+    y = rng.integers(0, 2, n)
+    turn = np.where(change & (np.arange(n) >= 1500), -1, 1)
+    X = np.column_stack([2 * y * turn, np.zeros(n)]) + rng.normal(size=(n, 2))
+    lines = [f"{a},{b},{'no' if c else 'yes'}" for (a, b), c in zip(X.round(3).tolist(), y.tolist(), strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["u,v,kind", *lines]) + "\n")
+    run = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(half_life="auto"), label="kind")
+    alone = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind")
+    model, schedule = stream_model(run.model), Schedule.of(stream_model(run.model))
+    assert model.has_aged(run.predictor) == change
+    for rows, chosen_again in ((256, True), (2048, change), (2049, False)):
+        kept = kept_choice(model, run.predictor, schedule, rows)
+        assert (kept is None) == chosen_again
+    assert stream_model(alone.model).has_aged(alone.predictor)  # nobody knows: row numbers alone decide
 
 
 @given(number=st.integers(0, 2**40))

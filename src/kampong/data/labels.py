@@ -14,7 +14,7 @@ from kampong.files.contents import to_lines
 from kampong.files.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from kampong._core.compute import Float, Integer
     from kampong.files.contents import Contents
@@ -103,8 +103,11 @@ class LabelIndex:
         place[self.order] = np.arange(len(self.labels))
         return place
 
-    def _number(self, values: Iterable[Label]) -> tuple[list[int], list[Label]]:
+    def _number(self, values: Sequence[Any]) -> tuple[list[int], list[Label]]:
         known = self._codes
+        found = [known.get(value, -1) for value in values]
+        if -1 not in found:
+            return found, []
         fresh: dict[Label, int] = {}
         new: list[Label] = []
         codes = []

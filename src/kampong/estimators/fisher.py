@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.locks import one_at_a_time
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
-from kampong.estimators.following import EFFORT, FollowsDrift
+from kampong.estimators.following import FollowsDrift
 from kampong.estimators.novelty import score_samples
 from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
 from kampong.estimators.verification import same_class
 from kampong.files import savable
+from kampong.online.settings import Settings
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
@@ -190,7 +191,7 @@ class FisherDiscriminant(FollowsDrift):
         random_state: Any = 0,
         priors: str | list[float] = "observed",
         scale: bool | str = "auto",
-        effort: float = EFFORT,
+        effort: float = Settings.effort,
     ) -> None:
         self.n_components = n_components
         self.ridge = ridge

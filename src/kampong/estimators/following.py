@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -14,23 +15,21 @@ from kampong.data.labels import codes_among, labels_from, labels_state
 from kampong.data.validation import (
     check_number,
     check_weights,
-    in_dtype_of,
-    logs_in_dtype_of,
     validate_batch,
 )
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.files.contents import flatten
 from kampong.online.contest import check_entries
 from kampong.online.follower import Follower
+from kampong.online.settings import Settings
 from kampong.selection.losses import HeldOutLosses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float, Integer, Rows
+    from kampong.estimators.results import Answering
     from kampong.files import Contents
     from kampong.predictor import Predictor
-
-EFFORT = 3.0
-"""Nominal microseconds per row: the linear members at 20 columns and 5 classes, also tiles and products at 10 and 2."""
 
 
 @dataclass(frozen=True)
@@ -56,35 +55,67 @@ class AnsweringContest:
 
     def log_probabilities(self, rows: Rows) -> Float:
         """Return log-probabilities in the order of the labels, moved to the shares of classes that were given."""
-        logs = self.follower.predict(rows, self.given(rows))
-        return in_order(logs, self.appeared, self.predictor)
+        return self._logs(rows, self._seen(rows))
 
     def given(self, rows: Rows) -> Float | None:
         """Return what the predictor of all rows says of rows, for the contest: labels by their numbers."""
-        if self.predictor is None or not rows.shape[0]:
+        return self._given(self._seen(rows))
+
+    def _seen(self, rows: Rows) -> Float | None:
+        """Return what the head of the predictor of all rows looks at."""
+        return None if self.predictor is None else self.predictor.seen_points(rows)
+
+    def _logs(self, rows: Rows, seen: Float | None) -> Float:
+        return in_order(self.follower.predict(rows, self._given(seen)), self.appeared, self.predictor)
+
+    def _given(self, seen: Float | None) -> Float | None:
+        if self.predictor is None or seen is None or not len(seen):
             return None
         known = self.predictor.classes  # a part of the classes, sorted too
         order = self.appeared if len(known) == len(self.classes) else self.appeared[codes_among(self.classes, known)]
-        logs = np.full((rows.shape[0], len(self.classes)), -np.inf)
-        logs[:, order] = self.predictor.head.log_probabilities(self.predictor.seen_points(rows))
+        logs = np.full((len(seen), len(self.classes)), -np.inf)
+        logs[:, order] = self.predictor.head.log_probabilities(seen)
         return logs
 
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None without a predictor of all rows, and their classes."""
-        points = None if self.predictor is None else self.predictor.points(X)
-        best = np.argmax(self.log_probabilities(X), axis=1)
-        return points, self.classes[best]
+        seen = self._seen(X)
+        points = None if self.predictor is None or seen is None else seen[:, : len(self.predictor.components)]
+        return points, self.classes[np.argmax(self._logs(X, seen), axis=1)]
+
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows by the contest, and by the model of all rows alone."""
+        seen = self._seen(X)
+        mine = self.classes[np.argmax(self._logs(X, seen), axis=1)]
+        return (mine,) if self.predictor is None or seen is None else (mine, self.predictor.labels_at(seen))
+
+    def labels(self, X: Rows) -> np.ndarray:
+        """Return the classes of rows."""
+        labels: np.ndarray = self.classes[np.argmax(self.log_probabilities(X), axis=1)]
+        return labels
+
+    def decisions(self, X: Rows) -> Float:
+        """Return log-probabilities; of two classes that of the second less that of the first."""
+        logs = self.log_probabilities(X)
+        return np.asarray(logs[:, 1] - logs[:, 0]) if logs.shape[1] == 2 else logs
+
+    def probabilities(self, X: Rows) -> Float:
+        """Return the probability of each class."""
+        return np.exp(self.log_probabilities(X))
 
     def widened(self, n_features: int) -> Self:
         """Return the same for wider rows; the further columns were 0 so far."""
         predictor = None if self.predictor is None else self.predictor.widened(n_features)
         return replace(self, follower=self.follower.widened(n_features), predictor=predictor)
 
+    def apart(self) -> Self:
+        """Return the same with a contest of its own."""
+        return replace(self, follower=copy.deepcopy(self.follower), appeared=self.appeared.copy())
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
-        state = {} if self.predictor is None else flatten(self.predictor.to_state())[0]
-        return self.follower.nbytes + sum(array.nbytes for array in state.values())
+        return self.follower.nbytes + (0 if self.predictor is None else self.predictor.nbytes)
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""
@@ -146,6 +177,7 @@ class FollowsDrift(DiscriminantSubspace):
     effort: Any
     _follows_drift = True
     _follower: Follower | None = None
+    _all_rows_answer = False  # a stream found that long after its end the model of all rows is right more often
 
     @property
     def member_weights_(self) -> dict[str, float]:
@@ -156,96 +188,23 @@ class FollowsDrift(DiscriminantSubspace):
 
     # Answers.
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row, or the indicator matrix of its probable labels.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_labels)
-            Labels as they were given to `fit`.
-        """
-        if self._follows() is None:
-            return super().predict(X)
-        labels: np.ndarray = self.classes_[np.argmax(self._contest_logs(self._rows(X)), axis=1)]
-        return labels
-
-    def predict_proba(self, X: Any) -> Float:
-        """Return the probability of each class, or of each label on its own.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one, but for multi-label targets. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().predict_proba(X)
+    def _answer(self, X: Any, answer: Callable[[Answering, Rows], np.ndarray]) -> np.ndarray:
+        """Return what `answer` reads of the contest for some rows; of the predictor, where that answers itself."""
+        if self._answering() is None:
+            return super()._answer(X, answer)
         rows = self._rows(X)
-        return in_dtype_of(rows, np.exp(self._contest_logs(rows)))
+        check_entries(rows, type(self).__name__)
+        with lock_of(self):
+            known = self._solved()
+            contest = self._contest(known)
+            assert contest is not None
+            found = answer(contest, rows)
+        self._say(known)
+        return found
 
-    def predict_log_proba(self, X: Any) -> Float:
-        """Return the logarithm of the probability of each class, or of each label on its own.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            The logarithms of `predict_proba`; −∞ for a class that has no weight. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().predict_log_proba(X)
-        rows = self._rows(X)
-        return logs_in_dtype_of(rows, self._contest_logs(rows))
-
-    def decision_function(self, X: Any) -> Float:
-        """Return the score of each class: the log-posterior up to a constant of the row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of the second less that of the first; for multi-label targets the log-odds of
-            each label. float32 for float32 rows.
-        """
-        if self._follows() is None:
-            return super().decision_function(X)
-        rows = self._rows(X)
-        logs = self._contest_logs(rows)
-        return in_dtype_of(rows, np.asarray(logs[:, 1] - logs[:, 0]) if logs.shape[1] == 2 else logs)
-
-    def to_sklearn(self, *, sparse: bool | None = None) -> Any:
-        """Return a fitted scikit-learn pipeline with the same answers; see `FisherDiscriminant` without half-life.
-
-        Parameters
-        ----------
-        sparse : bool, optional
-            Whether the pipeline keeps sparse rows sparse.
-
-        Returns
-        -------
-        sklearn.pipeline.Pipeline
-            Fitted; it can be pickled. A contest (half_life="auto") is refused.
-        """
-        if self._follows() is not None:
+    def _check_exported(self) -> None:
+        if self._answering() is not None:
             self._refuse_contest("to_sklearn", TypeError)
-        return super().to_sklearn(sparse=sparse)
 
     def _refuse_contest(self, what: str, kind: type[Exception]) -> NoReturn:
         raise kind(
@@ -254,13 +213,13 @@ class FollowsDrift(DiscriminantSubspace):
         )
 
     def _planes(self) -> tuple[Float, Float]:
-        if self._follows() is not None:
+        if self._answering() is not None:
             self._refuse_contest("coef_", AttributeError)
         return super()._planes()
 
     def _held_out_losses(self) -> HeldOutLosses | None:
         """Return what the last rows of the stream cost before they were learnt, where a contest answers."""
-        follower = self._follows()
+        follower = self._answering()
         if follower is None:
             return super()._held_out_losses()
         if self._priors() is not None:
@@ -277,21 +236,13 @@ class FollowsDrift(DiscriminantSubspace):
         return self._follower if isinstance(self.half_life, str) else None
 
     def _follows(self) -> Follower | None:
-        """Return what answers in place of the predictor, None where that answers itself."""
+        """Return what answers rows of the stream in place of the predictor, None where that answers itself."""
         follower = self._following()
         return None if follower is None or follower.classes < 2 else follower
 
-    def _contest_logs(self, rows: Rows, *, solve: bool = True) -> Float:
-        """Return the contest's log-probabilities of rows, in the order of `classes_`; `solve` solves for all rows."""
-        check_entries(rows, type(self).__name__)
-        with lock_of(self):
-            known = self._solved() if solve else None
-            contest = self._contest(known)
-            assert contest is not None
-            logs = contest.log_probabilities(rows)
-        if known is not None:
-            self._say(known)
-        return logs
+    def _answering(self) -> Follower | None:
+        """Return what answers rows to predict, None where the predictor does."""
+        return None if self._all_rows_answer else self._follows()
 
     def _contest(self, predictor: Predictor | None) -> AnsweringContest | None:
         """Return what answers, with a predictor of all rows; None where no contest does."""
@@ -311,6 +262,7 @@ class FollowsDrift(DiscriminantSubspace):
     @one_at_a_time
     def _learn(self, X: Rows, y: Any, sample_weight: Any, classes: Any = None) -> None:
         super()._learn(X, y, sample_weight, classes)
+        self._all_rows_answer = False
         self._follow(X, y, sample_weight, None)
 
     def _follow(self, X: Rows, y: Any, sample_weight: Any, given: Float | None) -> Float | None:
@@ -348,7 +300,7 @@ class FollowsDrift(DiscriminantSubspace):
         return self.classes_[best], np.exp(logs[np.arange(len(best)), best])
 
     def _keep_all(self) -> None:
-        self._follower = None
+        self._follower, self._all_rows_answer = None, False
         self._forget_results()
 
     @one_at_a_time
@@ -360,19 +312,21 @@ class FollowsDrift(DiscriminantSubspace):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        step = f"{EFFORT:g} is the default."
+        step = f"{Settings.effort:g} is the default."
         check_number(type(self).__name__, "effort", self.effort, low=0.0, high=1e9, next_step=step)
 
     def _beside(self) -> dict[str, Any]:
         follower = self._following()
-        return {} if follower is None else {"contest": follower.to_state()}
+        return {} if follower is None else {"contest": follower.to_state(), "all_rows_answer": self._all_rows_answer}
 
     def _from_state(self, contents: Contents) -> None:
         super()._from_state(contents)
-        self._follower = None
+        self._follower, self._all_rows_answer = None, False
         if "contest" in contents:
             contents.require(
                 isinstance(self.half_life, str), f"half_life is {self.half_life!r}, and there is a contest"
             )
             labels = len(self._statistics.classes)
             self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
+            if "all_rows_answer" in contents:  # files written before hold none
+                self._all_rows_answer = contents.flag("all_rows_answer")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,11 +13,29 @@ from kampong.predictor import reason_of
 from kampong.solvers import solve, worth_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float, Rows
     from kampong.predictor import Predictor
     from kampong.selection.choose import Choice
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.reservoir import ClassReservoir
+
+
+class Answering(Protocol):
+    """What answers rows: a predictor, or what stands in its place."""
+
+    def labels(self, X: Rows) -> np.ndarray:
+        """Return the classes of rows, or the indicator matrix of their probable labels."""
+
+    def decisions(self, X: Rows) -> Float:
+        """Return one score per class, for two classes that of the second less that of the first."""
+
+    def probabilities(self, X: Rows) -> Float:
+        """Return the probability of each class, or of each label on its own."""
+
+    def log_probabilities(self, X: Rows) -> Float:
+        """Return the logarithms of `probabilities`."""
 
 
 class Reading:
@@ -36,6 +54,11 @@ class Reading:
     def _rows(self, X: Any) -> Rows:
         """Return rows that have passed the checks."""
         raise NotImplementedError
+
+    def _answer(self, X: Any, answer: Callable[[Answering, Rows], np.ndarray]) -> np.ndarray:
+        """Return what `answer` reads of the predictor for some rows."""
+        rows = self._rows(X)
+        return answer(self._read(), rows)
 
     def _solver(self) -> str:
         """Return the solver that is asked for."""
@@ -159,12 +182,7 @@ class Reading:
             For two classes the score of the second less that of the first; for multi-label targets the log-odds of
             each label. float32 for float32 rows.
         """
-        rows = self._rows(X)
-        known = self._read()
-        scores = known.scores(rows)
-        if not known.head.multilabel and scores.shape[1] == 2:
-            scores = np.asarray(scores[:, 1] - scores[:, 0])
-        return in_dtype_of(rows, scores)
+        return self._answer(X, lambda known, rows: in_dtype_of(rows, known.decisions(rows)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row, or the indicator matrix of its probable labels.
@@ -179,9 +197,7 @@ class Reading:
         array of shape (n_samples,) or (n_samples, n_labels)
             Labels as they were given to `fit`.
         """
-        rows = self._rows(X)
-        known = self._read()
-        return known.labels(rows)
+        return self._answer(X, lambda known, rows: known.labels(rows))
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class, or of each label on its own.
@@ -196,8 +212,7 @@ class Reading:
         array of shape (n_samples, n_classes)
             Rows sum to one, but for multi-label targets. float32 for float32 rows.
         """
-        rows = self._rows(X)
-        return in_dtype_of(rows, self._read().probabilities(rows))
+        return self._answer(X, lambda known, rows: in_dtype_of(rows, known.probabilities(rows)))
 
     def predict_log_proba(self, X: Any) -> Float:
         """Return the logarithm of the probability of each class, or of each label on its own.
@@ -213,8 +228,7 @@ class Reading:
             The logarithms of `predict_proba`, finite where those probabilities underflow; −∞ for a class that has no
             weight. float32 for float32 rows.
         """
-        rows = self._rows(X)
-        return logs_in_dtype_of(rows, self._read().log_probabilities(rows))
+        return self._answer(X, lambda known, rows: logs_in_dtype_of(rows, known.log_probabilities(rows)))
 
     @property
     def coef_(self) -> Float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from kampong._core.locks import lock_of
 from kampong.build import RowsInHand
 from kampong.contract import Abilities, PartialFitModel, stream_model
 from kampong.data.validation import check_weights, validate_batch
@@ -21,8 +22,10 @@ from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.following import AnsweringContest
 from kampong.estimators.kernel_subspace import KernelPredictor, KernelSubspace
 from kampong.estimators.subspace import DiscriminantSubspace
+from kampong.files.contents import flatten
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
+from kampong.online.contest import check_entries
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.remote_rows import PartRows
 
@@ -231,9 +234,7 @@ class FisherModel(SubspaceModel):
         """Return the contest as it is now, with a predictor of all rows; without contest that predictor."""
         found = self._frozen_predictor(predictor, saved=saved)
         contest: AnsweringContest | None = self.estimator._contest(found)
-        if contest is None:
-            return found
-        return replace(contest, follower=copy.deepcopy(contest.follower), appeared=contest.appeared.copy())
+        return found if contest is None else contest
 
     def frozen_from(self, contents: Contents) -> Frozen:
         """Return a contest or a predictor of this model that a file holds."""
@@ -241,6 +242,10 @@ class FisherModel(SubspaceModel):
             return super().frozen_from(contents)
         predictor = self.predictor_from(contents.part("predictor")) if "predictor" in contents else None
         return AnsweringContest.from_state(contents, predictor, self.estimator.n_features_in_)
+
+    def let_all_rows_answer(self, alone: bool) -> None:
+        """Say whether the model of all rows alone answers once it is saved, rather than the contest."""
+        self.estimator._all_rows_answer = alone and self.follows_drift
 
     def answer(self, X: Rows, predictor: Predictor | None = None) -> tuple[Float | None, np.ndarray | None]:
         """Return what the contest says of rows, nothing while it knows fewer than two classes."""
@@ -265,6 +270,11 @@ class FisherModel(SubspaceModel):
         found: Predictor | None = self.estimator._freeze_brief(keep, brief=provisional)
         return found
 
+    def has_aged(self, predictor: Predictor) -> bool:
+        """Tell whether recent rows cost more than validation rows did; True where there is no contest that knows."""
+        follower, held_out = self.estimator._follows(), predictor.held_out
+        return follower is None or held_out is None or follower.has_aged(held_out)
+
     def contest_shares(self, X: Rows) -> Float:
         """Return what the contest says of rows, without the model of all rows, which would have to be solved.
 
@@ -278,7 +288,10 @@ class FisherModel(SubspaceModel):
         array of shape (rows, classes)
             Probabilities, in the order of the classes.
         """
-        shares: Float = np.exp(self.estimator._contest_logs(X, solve=False))
+        own = self.estimator
+        check_entries(X, type(own).__name__)
+        with lock_of(own):
+            shares: Float = own._contest(None).probabilities(X)
         return shares
 
 
@@ -298,9 +311,22 @@ class FrozenKernel:
         """Return the coordinates of rows and their classes."""
         return self.predictor.answers(X)
 
+    def ways(self, X: Rows) -> tuple[np.ndarray, ...]:
+        """Return the classes of rows: there is one way to answer."""
+        return self.predictor.ways(X)
+
+    def apart(self) -> Self:
+        """Return itself: nothing changes it."""
+        return self
+
     def widened(self, n_features: int) -> Self:
         """Return itself: the columns of a kernel are fixed."""
         return self
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(array.nbytes for array in flatten(self.to_state())[0].values())
 
     def to_state(self) -> dict[str, Any]:
         """Return landmarks and predictor by name."""

@@ -502,6 +502,9 @@ class DiscriminantSubspace(
         self._say(known)
         return known
 
+    def _check_exported(self) -> None:
+        """Refuse what a pipeline of scikit-learn cannot answer as this model does."""
+
     def _held_out_losses(self) -> HeldOutLosses | None:
         """Return what validation rows cost, None where there are none."""
         return self._read().held_out

@@ -49,6 +49,7 @@ def to_sklearn(self: Any, *, sparse: bool | None = None) -> Pipeline:
     from kampong.export.linear_steps import head_steps
 
     check_is_fitted(self)
+    self._check_exported()
     known: Predictor = self.freeze()
     try:
         steps = [*known.steps(sparse), *head_steps(known)]

@@ -9,11 +9,13 @@ import numpy as np
 
 from kampong._core.compute import vectorised
 from kampong.online.contest import Contest, numbered
+from kampong.online.members.given import Given
 from kampong.online.settings import Settings
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.files.contents import Contents
+    from kampong.selection.losses import HeldOutLosses
 
 
 class Follower:
@@ -93,6 +95,24 @@ class Follower:
         result = copy.deepcopy(self)
         result.contest.resize(n_features, self.classes)
         return result
+
+    def has_aged(self, held_out: HeldOutLosses) -> bool:
+        """Tell whether the model of all rows has cost more recently than its validation rows did, beyond doubt.
+
+        Parameters
+        ----------
+        held_out : HeldOutLosses
+            What validation rows cost when it was chosen.
+
+        Returns
+        -------
+        bool
+            True if the mean recent loss lies further above theirs than `aged` standard errors.
+        """
+        settings = self.contest.settings
+        expected, deviation = held_out.mean(-float(np.log(settings.least_chance)))
+        recent, rows = self.contest.pools[-1].recent_loss(f"{Given.name} 0")
+        return bool(rows and recent > expected + settings.aged * deviation / np.sqrt(rows))
 
     @property
     def nbytes(self) -> int:

@@ -109,6 +109,25 @@ class Pool:
             total += rates[rate] * shares
         return dict(zip(self.names, total.tolist(), strict=True))
 
+    def recent_loss(self, name: str) -> tuple[float, float]:
+        """Return the mean recent loss of an answer, and how many rows it is of; 0 and 0 before any.
+
+        Parameters
+        ----------
+        name : str
+            The answer. Its loss is the one that is forgotten most slowly.
+
+        Returns
+        -------
+        tuple of float
+            The mean of −log p, and the sum of the weights of the rows.
+        """
+        keep, state = float(self._keeps.max()), self.state
+        rows = (1.0 - keep ** int(state.clock[0])) / (1.0 - keep)
+        if name not in self.names or not rows:
+            return 0.0, 0.0
+        return float(state.losses[int(np.argmax(self._keeps)), self.names.index(name)]) / rows, rows
+
     def step(self, chances: Float, places: Integer, codes: Integer, known: Integer, learn: np.ndarray) -> Float:
         """Return the log-probabilities of rows from those of the answers at some places, and learn each row after it.
 

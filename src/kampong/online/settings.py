@@ -11,6 +11,9 @@ class Settings:
 
     Attributes
     ----------
+    effort : float
+        Nominal microseconds per row beside a model of all rows: the linear members at 20 columns and 5 classes, also
+        tiles and products at 10 and 2 ("contest effort").
     learning_rates : tuple of float
         Of softmax regression: a step changes the scores of its row by this part of their gradient.
     strengths : tuple of float
@@ -42,10 +45,14 @@ class Settings:
         The most columns that are standardised and read as a whole; the entries of wider rows are read.
     most_numbers : int
         The most numbers that a member may remember: 128 MiB.
+    aged : float
+        The model of all rows is chosen again if its recent loss lies so many standard errors above the one that it was
+        chosen with (`python -m benchmarks streams`).
     recent : int
         Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """
 
+    effort: float = 3.0
     learning_rates: tuple[float, ...] = (0.05, 0.5)
     strengths: tuple[float, ...] = (0.01, 0.1)
     half_life: float = 1000.0
@@ -61,4 +68,5 @@ class Settings:
     least_chance: float = 1e-5
     narrow: int = 1024
     most_numbers: int = 2**24
+    aged: float = 4.0
     recent: int = 1000

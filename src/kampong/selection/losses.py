@@ -7,6 +7,7 @@ of both thresholds counts. They are usually smaller, as rows that were learnt ar
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -52,6 +53,26 @@ class HeldOutLosses:
     codes: Integer
     weights: Float
     learnt: Integer
+
+    def mean(self, most: float) -> tuple[float, float]:
+        """Return the mean loss of rows that had not been learnt, and its standard deviation between rows; NaN without.
+
+        Parameters
+        ----------
+        most : float
+            What a larger loss counts as.
+
+        Returns
+        -------
+        tuple of float
+            Mean and standard deviation.
+        """
+        weights = np.where(self.learnt == 0, self.weights, 0.0)
+        if not weights.sum():
+            return math.nan, math.nan
+        losses = np.minimum(self.losses, most)
+        mean = float(np.average(losses, weights=weights))
+        return mean, math.sqrt(float(np.average((losses - mean) ** 2, weights=weights)))
 
     @classmethod
     def of(cls, scores: Float, head: Head, judged: Judged, shift: Float | None, *, learnt: bool = False) -> Self:

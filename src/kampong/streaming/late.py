@@ -17,7 +17,7 @@ from kampong.files import CheckpointError, Contents
 from kampong.files.container import decode, encode
 from kampong.files.contents import flatten
 from kampong.streaming.errors import StreamError, UsageError
-from kampong.streaming.history.delays import SAVED
+from kampong.streaming.history.delays import SAVED, Copying
 from kampong.streaming.prediction import Answers, answer, kept_at_end
 from kampong.streaming.schedule import NARROW
 
@@ -167,15 +167,14 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
     late : int
         How late labels come in any case: shorter delays are not measured.
     """
-    taken: dict[bool, tuple[Any, int]] = {}  # delays whose copies are due together share one
+    taken: dict[bool, Copying] = {}  # delays whose copies are due together share one
     for one in delays.due(rows):
         # Past a width, a solve for each copy would cost more than the stream: what predicts there is copied.
         saved = one.delay >= SAVED and model.can.freeze and model.width <= NARROW
         if saved not in taken:
             found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
-            taken[saved] = found, _size(found) if found is not None and model.can.save else 0
-        copy, size = (None, 0) if one.delay < late else taken[saved]
-        delays.take(one, copy, size, rows)
+            taken[saved] = Copying(found, found.nbytes if found is not None and model.can.save else 0)
+        delays.take(one, Copying(None, 0) if one.delay < late else taken[saved], rows)
 
 
 def copies_state(delays: Delays) -> dict[str, Any]:
@@ -203,12 +202,6 @@ def unpacked(contents: Contents, name: str) -> Contents:
     except CheckpointError as error:
         contents.refuse(f"{name}: {error}")
     return Contents(arrays, facts, f"the stream, {name}")
-
-
-def _size(copy: Any) -> int:
-    """Return the bytes of a copy; one that knows them is not written to be counted."""
-    known: int | None = getattr(copy, "nbytes", None)
-    return known if known is not None else sum(array.nbytes for array in flatten(copy.to_state())[0].values())
 
 
 def _bytes(X: Any) -> int:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
-VERSION = 8
+VERSION = 9
 STREAM = "stream"
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")

@@ -166,8 +166,18 @@ def renewed(model: StreamModel, predictor: Predictor | None, schedule: Schedule,
         due = predictor is None or len(model.estimator.classes_) > len(predictor.classes)
     if not due:
         return predictor
-    keep = None if schedule.chooses(rows) else predictor
+    keep = kept_choice(model, predictor, schedule, rows)
     return model.predictor(keep, provisional=not schedule.is_full(rows)) or predictor
+
+
+def kept_choice(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
+    """Return the predictor whose choices stay when it is renewed, None if all is chosen again.
+
+    Choices come as the rows grow. Once one was made on enough of them, the next ones need evidence that it has aged.
+    """
+    if not schedule.chooses(rows) or predictor is None:
+        return predictor
+    return predictor if schedule.is_settled(rows) and not model.has_aged(predictor) else None
 
 
 def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sorted: bool = False) -> None:

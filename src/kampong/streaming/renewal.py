@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from kampong._core.compute import available_threads, beside
-from kampong.streaming.prediction import renewed
+from kampong.streaming.prediction import kept_choice
 
 if TYPE_CHECKING:
     from kampong.contract import StreamModel
@@ -67,9 +67,10 @@ def begin(model: StreamModel, predictor: Predictor | None, schedule: Schedule, r
     """
     if rows < FEWEST or not (schedule.rare and schedule.renews(rows)):
         return None
-    frozen = model.copy()
+    # What is kept is decided before further rows come, as they change what says so.
+    frozen, keep = model.copy(), kept_choice(model, predictor, schedule, rows)
 
     def work() -> Predictor | None:
-        return renewed(frozen, predictor, schedule, rows)
+        return frozen.predictor(keep, provisional=not schedule.is_full(rows)) or predictor
 
     return Coming(work() if available_threads() == 1 else beside(work), rows)

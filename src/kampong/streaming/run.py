@@ -593,6 +593,7 @@ class _Learner:
     def save(self) -> None:
         """Save the run: outputs first, then the model file that says how long they are."""
         self.written = {"out": self.out.commit(), "dead_letters": self.dead.commit()}
+        self.model.let_all_rows_answer(self.run.history.delays.all_rows_answer)
         if self.model_file:
             write_model(self.model_file, *self._to_state(), key=self.key)
 

@@ -1,9 +1,10 @@
 """When a stream's predictor is renewed: row numbers alone decide, so that a resumed run predicts the same bits.
 
 Choosing a parameter and a head costs a trial of many; solving with the choice kept costs one solve. So the choice is
-made when the rows have doubled (eightfold, once the sample that judges it is full), and the solve comes again after a
-fixed part of the rows so far. How small that part may be follows from the width and the number of classes: so solving
-stays a bounded share of the work, and no clock is read.
+made when the rows have doubled; once the sample that judges it is full, eightfold, or if a contest predicts, only if
+recent rows say that the choice has aged. The solve comes again after a fixed part of the rows so far. How small that
+part may be follows from the width and the number of classes: so solving stays a bounded share of the work, and no
+clock is read.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Schedule:
     rare : bool
         Whether a solve is dear and a contest predicts: then renewals come only when the rows have grown fourfold, past
         4,096 rows sixteenfold, and choices at row 16 and from 4,096 on.
+    watched : bool
+        Whether a contest says if a choice has aged: then choices may come at every doubling, and seldom do.
     """
 
     least: int
@@ -64,6 +67,7 @@ class Schedule:
     late: int = 0
     early: int = EARLY
     rare: bool = False
+    watched: bool = False
 
     @classmethod
     def of(cls, model: StreamModel) -> Schedule:
@@ -84,7 +88,8 @@ class Schedule:
             early = min(early, EARLY)
         half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        return cls(least, parts, most and max(most, least), growth, late, early, model.follows_drift and width > WIDEST)
+        follows = model.follows_drift
+        return cls(least, parts, most and max(most, least), growth, late, early, follows and width > WIDEST, follows)
 
     def interval(self, rows: int) -> int:
         """Return the rows between two renewals when so many have been learnt; a power of two."""
@@ -113,7 +118,7 @@ class Schedule:
         if self.rare:
             return rows == FIRST or (rows >= LATE and self.renews(rows))
         step, since = self.growth.bit_length() - 1, FIRST.bit_length()
-        if rows > FULL and step < 3:
+        if rows > FULL and step < 3 and not self.watched:
             step, since = 3, FULL.bit_length()
         return (rows.bit_length() - since) % step == 0
 

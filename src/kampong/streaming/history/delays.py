@@ -10,6 +10,7 @@ stands for, so that all parts of a stream count alike.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from kampong.streaming.schedule import FULL, power_of_two
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Rows
+    from kampong._core.compute import Integer, Rows
     from kampong.contract import Frozen
     from kampong.files import Contents
 
@@ -42,16 +43,54 @@ ROOM = 2**24
 SURE = 0.01
 """A delay is measured well if the standard error of its accuracy is below this."""
 
-COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_squares", "large")
+COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_all_rows", "weight_squares", "large")
 
 
 class Late(NamedTuple):
-    """The accuracy when labels come so many rows late: rows asked about, accuracy, its standard error."""
+    """The accuracy when labels come so many rows late.
+
+    Attributes
+    ----------
+    delay : int
+        The delay, in rows.
+    rows : int
+        The rows asked about.
+    accuracy, error : float
+        The accuracy, and its standard error.
+    all_rows : float
+        The accuracy of the model of all rows alone; the same where nothing else answers.
+    """
 
     delay: int
     rows: int
     accuracy: float
     error: float
+    all_rows: float
+
+    @property
+    def all_rows_answer(self) -> bool:
+        """Whether the model of all rows alone is right more often, by more than a standard error."""
+        return self.all_rows - self.accuracy > self.error
+
+
+class Copying:
+    """What is to be copied for one delay or several; a copy that there is no room for is never made.
+
+    Parameters
+    ----------
+    frozen : Frozen or None
+        What answers now, None if nothing does.
+    size : int
+        Its bytes.
+    """
+
+    def __init__(self, frozen: Frozen | None, size: int) -> None:
+        self.size, self._frozen = size, frozen
+
+    @cached_property
+    def copy(self) -> Frozen | None:
+        """The copy, which all who ask share."""
+        return None if self._frozen is None else self._frozen.apart()
 
 
 class Delay:
@@ -66,7 +105,7 @@ class Delay:
     def __init__(self, delay: int) -> None:
         self.delay, self.due, self.since = delay, delay, 0
         self.scored = self.right = 0
-        self.weight = self.weight_right = self.weight_squares = 0
+        self.weight = self.weight_right = self.weight_all_rows = self.weight_squares = 0
         self.large = 0  # bytes of the copy that there was no room for; 0 if there was
         self.copy: Frozen | None = None
 
@@ -84,10 +123,11 @@ class Delay:
         return slice(begin - first, max(min(first + rows, start + self.delay), begin) - first, step)
 
     def score(self, right: np.ndarray) -> None:
-        """Count rows that the copy was asked about."""
-        n, correct, pause = len(right), int(np.count_nonzero(right)), self.pause
-        self.scored, self.right = self.scored + n, self.right + correct
-        self.weight, self.weight_right = self.weight + n * pause, self.weight_right + correct * pause
+        """Count rows that the copy was asked about: which are right, (ways, rows)."""
+        n, counts, pause = right.shape[1], np.count_nonzero(right, axis=1).tolist(), self.pause
+        self.scored, self.right = self.scored + n, self.right + counts[0]
+        self.weight, self.weight_right = self.weight + n * pause, self.weight_right + counts[0] * pause
+        self.weight_all_rows += counts[-1] * pause
         self.weight_squares += n * pause * pause
 
     def found(self) -> Late | None:
@@ -98,7 +138,8 @@ class Delay:
         rows = self.weight**2 / self.weight_squares  # as many rows of equal weight say as much
         # One error more and one less, so that a few rows without any do not look certain.
         spread = (self.weight_right + self.weight / rows) / (self.weight + 2 * self.weight / rows)
-        return Late(self.delay, self.scored, accuracy, math.sqrt(spread * (1.0 - spread) / rows))
+        error = math.sqrt(spread * (1.0 - spread) / rows)
+        return Late(self.delay, self.scored, accuracy, error, self.weight_all_rows / self.weight)
 
 
 class Delays:
@@ -125,34 +166,42 @@ class Delays:
         first : int
             The rows before them.
         """
+        asked: dict[int, list[tuple[Delay, Integer]]] = {}  # a copy that several delays share is asked once
         for one in self.each:
             if one.copy is not None:
                 some = one.places(first, len(y))
                 if some.start < some.stop:
-                    one.score(right_of(one.copy, X[some], y[some]))
-                if first + len(y) >= one.since + 2 * one.delay:
-                    one.copy = None
+                    asked.setdefault(id(one.copy), []).append((one, np.arange(len(y))[some]))
+        for sharing in asked.values():
+            rows = np.concatenate([mine for _, mine in sharing])
+            copy, ends = sharing[0][0].copy, np.cumsum([len(mine) for _, mine in sharing])
+            assert copy is not None
+            for (one, _), right in zip(
+                sharing, np.split(right_of(copy, X[rows], y[rows]), ends[:-1], axis=1), strict=True
+            ):
+                one.score(right)
+        for one in self.each:
+            if one.copy is not None and first + len(y) >= one.since + 2 * one.delay:
+                one.copy = None
 
     def due(self, rows: int) -> list[Delay]:
         """Return the delays whose next copy is due after so many rows."""
         return [one for one in self.each if rows >= one.due and one.copy is None]
 
-    def take(self, one: Delay, copy: Frozen | None, size: int, rows: int) -> None:
+    def take(self, one: Delay, what: Copying, rows: int) -> None:
         """Give a delay its next copy.
 
         Parameters
         ----------
         one : Delay
             One of those that are due.
-        copy : Frozen or None
-            The copy, None if nothing predicts yet.
-        size : int
-            Its bytes.
+        what : Copying
+            What is copied.
         rows : int
             The rows that it knows.
         """
-        one.large = size if size * (DELAYS.index(one.delay) + 1) > ROOM else 0
-        one.since, one.copy = rows, None if one.large else copy
+        one.large = what.size if what.size * (DELAYS.index(one.delay) + 1) > ROOM else 0
+        one.since, one.copy = rows, None if one.large else what.copy
         one.due = due_after(rows, one.delay)
 
     def found(self) -> list[Late]:
@@ -162,6 +211,12 @@ class Delays:
     def longest(self) -> Late | None:
         """Return the longest delay that was measured well, None if none was."""
         return next((late for late in reversed(self.found()) if late.error < SURE), None)
+
+    @property
+    def all_rows_answer(self) -> bool:
+        """Whether the model of all rows alone is what is best in a saved model, at the longest delay known well."""
+        longest = self.longest()
+        return longest is not None and longest.all_rows_answer
 
     def too_large(self) -> list[Delay]:
         """Return the delays whose last copy there was no room for."""
@@ -190,6 +245,7 @@ class Delays:
             began = one.since > 0
             require(one.since <= rows and has_copy <= 1, f"counts has a copy of more than {rows} rows")
             fits = one.right <= one.scored <= rows and one.weight_right <= one.weight <= one.weight_squares
+            fits = fits and one.weight_all_rows <= one.weight
             require(fits and one.scored <= one.weight, "counts holds more than there are")
             require(bool(one.scored) <= began, "counts holds rows before a copy was taken")
             expected = due_after(one.since, one.delay) if began else one.delay
@@ -203,13 +259,18 @@ class Delays:
 
 
 def right_of(copy: Frozen, X: Rows, y: np.ndarray) -> np.ndarray:
-    """Return which rows a copy has right; a row that is too large for a model so old is wrong."""
+    """Return which rows a copy has right in each of its ways to answer, (ways, rows).
+
+    A row that is too large for a model so old is wrong.
+    """
     try:
-        return np.asarray(copy.answers(X)[1] == y, dtype=bool)
+        return np.array([labels == y for labels in copy.ways(X)], dtype=bool)
     except ValueError:
         if len(y) == 1:
-            return np.zeros(1, dtype=bool)
-        return np.concatenate([right_of(copy, X[i : i + 1], y[i : i + 1]) for i in range(len(y))])
+            return np.zeros((1, 1), dtype=bool)
+        found = [right_of(copy, X[i : i + 1], y[i : i + 1]) for i in range(len(y))]
+        ways = max(len(right) for right in found)
+        return np.concatenate([np.broadcast_to(right, (ways, 1)) for right in found], axis=1)
 
 
 def pause_after(rows: int, delay: int) -> int:

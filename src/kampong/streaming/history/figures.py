@@ -39,6 +39,8 @@ def late(figures: Mapping[str, Any]) -> list[str]:
         ahead = "row" if saved["delay"] == 1 else "rows"
         expected = f"Expect {saved['accuracy']:.3f} of the saved model, {saved['delay']:,} {ahead} from now"
         said.append(f"{expected}, if the classes stay as they were.")
+        if saved["all_rows_answer"]:
+            said.append("It answers by the model of all rows alone, which was right more often so late.")
     large = figures["too_large"]
     if large:
         size = max(one["bytes"] for one in large) / 2**20

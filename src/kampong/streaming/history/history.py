@@ -354,10 +354,10 @@ class History:
         dict of str to JSON
             `accuracy`, `balanced_accuracy` and `macro_f1` of all predicted rows; `unscored`, how many rows could not be
             predicted; `baselines` to compare with; `label_delay`; `late` with the accuracy at each delay of the labels;
-            `saved_model` with the delay and the accuracy to expect of the saved model; `too_large`, the delays that are
-            not measured because a copy of the model takes too many bytes; `recent` with the measures of
-            the recent rows and their number `rows`; `rows_per_second`, `alarms` of drift, and what is `chosen` since
-            which row.
+            `saved_model` with the delay and the accuracy to expect of the saved model, and whether the model of all
+            rows alone answers in it; `too_large`, the delays that are not measured because a copy of the model takes
+            too many bytes; `recent` with the measures of the recent rows and their number `rows`; `rows_per_second`,
+            `alarms` of drift, and what is `chosen` since which row.
         """
 
         def plain(found: dict[str, float]) -> dict[str, Any]:
@@ -365,6 +365,10 @@ class History:
 
         def late(one: Late) -> dict[str, Any]:
             return {"delay": one.delay, "rows": one.rows, "accuracy": one.accuracy, "standard_error": one.error}
+
+        def saved(one: Late) -> dict[str, Any]:
+            accuracy = one.all_rows if one.all_rows_answer else one.accuracy
+            return {**late(one), "accuracy": accuracy, "all_rows_answer": one.all_rows_answer}
 
         log, since = self.choices.log(), self.choices.since
         chosen: dict[str, Any] = {}
@@ -381,7 +385,7 @@ class History:
             "baselines": plain(self.baseline_figures()),
             "label_delay": self.baselines.delay,
             "late": [late(one) for one in self.delays.found()],
-            "saved_model": None if longest is None else late(longest),
+            "saved_model": None if longest is None else saved(longest),
             "too_large": [{"delay": one.delay, "bytes": one.large} for one in self.delays.too_large()],
             "recent": {"rows": len(self.outcomes.recent()), **plain(self.measures(recent=True))},
             "rows_per_second": self.rows / self.seconds if self.seconds else None,
