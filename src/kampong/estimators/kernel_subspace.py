@@ -504,7 +504,7 @@ class KernelSubspace(DiscriminantSubspace):
             contents.refuse("the sample has classes that the sums do not know")
         self._statistics, self._said = KernelScatter.around(basis, plain, kept), False
         self._statistics.estimated = estimated
-        self._width = Choice.from_state(contents.part("width")) if "width" in contents else None
+        self._width = Choice.from_state(contents.part("width"), self.n_features_in_) if "width" in contents else None
         self._read_back(contents)
 
     def _predictor_from(self, contents: Contents) -> Predictor:
