@@ -39,7 +39,7 @@ LEARNT_WITH = {
 """Parameters that say how rows are learnt; all others say what is read of them, and count from the next read on."""
 
 LDA_SOLVERS = {
-    "svd": "FisherDiscriminant(ridge=0) with solver='auto' has the same directions and predictions",
+    "svd": "FisherDiscriminant(ridge=0) with solver='auto', which has the same directions and predictions",
     "lsqr": "FisherDiscriminant with solver='auto', and ridge=0 for no shrinkage or ridge='auto' to have it chosen",
     "eigen": "FisherDiscriminant with solver='auto', and ridge=0 for no shrinkage or ridge='auto' to have it chosen",
 }
