@@ -29,6 +29,7 @@ from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.held_out import keeps_rows, leaves_rows_out
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
 from kampong.statistics.scatter import WIDEST, ClassScatter
+from kampong.statistics.units import capped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,45 +145,63 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
     scale = recipe.scale
     if scale is None and keep is not None:
         scale = keep.choice is not None and keep.choice.scaled
-    if scale and not statistics.holds_scatter:
+    if recipe.scale and not statistics.holds_scatter:
         raise ValueError(
             f"scale=True needs the d × d scatter, which is kept for rows of up to {WIDEST} columns; these have "
             f"{statistics.n_features}, or solver is {recipe.solver!r}. Divide columns yourself, or give scale='auto'."
         )
-    if not statistics.holds_scatter:
-        return _make(recipe, statistics, rows, keep, _open(recipe, statistics, keep))
     if keep is not None:
-        if not scale:
+        units = _units_again(statistics, keep) if scale else None
+        if units is None:
             return _make(recipe, statistics, rows, keep, _open(recipe, statistics, keep))
-        units = statistics.units()
         view, kept = statistics.in_units(units), keep.in_units(units)
-        return _as_they_come(statistics, units, _make(recipe, view, rows, kept, _open(recipe, view, kept)))
-    if scale is None and _wide_and_sparse(statistics):
-        scale = False
+        made = _as_they_come(statistics, units, _make(recipe, view, rows, kept, _open(recipe, view, kept)))
+        if made.choice is None or made.choice.units is None:
+            return made
+        return replace(made, choice=replace(made.choice, units=units))
     if scale is False or (scale is None and recipe.value is not None):
         return _make(recipe, statistics, rows, None, _choose(recipe, [statistics])[0])
-    units = statistics.units()
-    view = statistics.in_units(units)
-    *tried, scaled = _choose(recipe, [view] if scale else [statistics, view])
-    plain = tried[0] if tried else None
-    if plain is not None and not math.isfinite(plain.least):
-        return _make(recipe, statistics, rows, None, plain)
-    losses = {} if plain is None else dict(zip(SCALES, (plain.least, scaled.least), strict=True))
-    if plain is not None and plain.least <= scaled.least + SETTINGS.slack:
+    tried = {"scaled": statistics.units()} if scale else _units_to_try(statistics)
+    views = {name: statistics.in_units(units) for name, units in tried.items()}
+    if scale is None:
+        views = {"unscaled": statistics, **views}
+    found = dict(zip(views, _choose(recipe, list(views.values())), strict=True))
+    losses = {} if len(found) == 1 else {name: found[name].least for name in SCALES if name in found}
+    name = min(found, key=lambda one: found[one].least)
+    plain = found.get("unscaled")
+    if plain is not None and (not math.isfinite(plain.least) or plain.least <= found[name].least + SETTINGS.slack):
         made = _make(recipe, statistics, rows, None, plain)
+        losses = losses if math.isfinite(plain.least) else {}
         return replace(made, choice=None if made.choice is None else replace(made.choice, scales=losses))
-    return _as_they_come(statistics, units, _make(recipe, view, rows, None, scaled), losses)
+    made = _as_they_come(statistics, tried[name], _make(recipe, views[name], rows, None, found[name]), losses)
+    if name != "capped" or made.choice is None:
+        return made
+    return replace(made, choice=replace(made.choice, units=tried[name]))
 
 
-def _wide_and_sparse(statistics: ClassMeans) -> bool:
-    """Tell whether columns are those of text, where held-out folds do not tell the scales apart.
+def _units_to_try(statistics: ClassMeans) -> dict[str, Float]:
+    """Return the units of columns that are compared with columns as they are.
 
-    Folds judge in a Krylov space, whose few steps are a ridge of their own; the directions of all rows have none, and
-    rare words divided by their deviations would lead them.
+    Dividing all columns needs few of them, or the scatter: above its width they are those of text, whose rare words
+    must stay small. If most of the variance is that of a few large columns, dividing these alone is tried too.
     """
-    if statistics.n_features <= SETTINGS.leave_one_out_columns or not keeps_rows(statistics):
-        return False
-    return not isinstance(statistics.sample(1).rows, np.ndarray)
+    wide = statistics.n_features > SETTINGS.leave_one_out_columns
+    if not statistics.holds_scatter and not (wide and keeps_rows(statistics)):
+        return {}
+    units = statistics.units()
+    tried = {"scaled": units} if statistics.holds_scatter else {}
+    if wide:
+        large = capped(units)
+        if 2.0 * np.square(units / large).sum() < np.square(units).sum():
+            tried["capped"] = large
+    return tried
+
+
+def _units_again(statistics: ClassMeans, keep: Predictor) -> Float | None:
+    """Return units of the kind that an earlier predictor has, from the present statistics."""
+    if keep.choice is not None and keep.choice.units is not None:
+        return capped(statistics.units()) if statistics.holds_within else None
+    return statistics.units() if statistics.holds_scatter else None
 
 
 def _as_they_come(

@@ -302,7 +302,7 @@ class Predictor:
         criterion.finish()
         choice = None
         if "choice" in contents:
-            choice = Choice.from_state(contents.part("choice"))
+            choice = Choice.from_state(contents.part("choice"), n_features)
         shift = None
         if "shift" in contents:
             shift = contents.array("shift", np.float64, (K,), finite=False)

@@ -9,6 +9,8 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris, load_wine, make_multilabel_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
 import kampong
 from kampong.data.validation import in_dtype_of
@@ -381,3 +383,35 @@ def test_a_pipeline_of_scikit_learn_holds_no_row_and_a_pickle_of_the_model_holds
     assert holds(pickle.dumps(chosen.to_sklearn()), rows) == 0
     assert holds(pickle.dumps(given), rows) == 0
     assert len(pickle.dumps(chosen.to_sklearn())) < len(pickle.dumps(chosen)) / 3
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict", "transform"])
+@pytest.mark.parametrize("kind", [kampong.FisherDiscriminant, kampong.KernelFisherDiscriminant])
+def test_missing_values_are_refused_with_the_pipeline_that_fills_them_in(kind, method, form):
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    rows = holes if form == "dense" else sparse.csr_array(holes)
+    model = kind().fit(X, Y)
+    given = (rows, Y) if method in ("fit", "partial_fit") else (rows,)
+    name = kind.__name__
+    expected = rf"Input X contains NaN.\n{name} does not learn.*SimpleImputer\(add_indicator=True\), {name}\(\)"
+    with pytest.raises(ValueError, match=expected):
+        getattr(model, method)(*given)
+
+
+def test_the_pipeline_of_the_message_learns_from_where_numbers_are_missing():
+    rng = np.random.default_rng(0)
+    rows, classes = rng.normal(size=(200, 4)), np.arange(200) % 2
+    rows[(classes == 1) & (rng.random(200) < 0.9), 2] = np.nan
+    model = make_pipeline(SimpleImputer(add_indicator=True), kampong.FisherDiscriminant()).fit(
+        rows[:100], classes[:100]
+    )
+    assert model.score(rows[100:], classes[100:]) > 0.9
+
+
+def test_a_width_that_is_no_word_of_ours_is_refused_with_those_that_are():
+    with pytest.raises(
+        ValueError, match=r"KernelFisherDiscriminant: gamma must be one of 'auto', 'mean', 'scale', got"
+    ):
+        kampong.KernelFisherDiscriminant(gamma="width").fit(X, Y)

@@ -151,6 +151,21 @@ def test_noise_columns_of_small_units_are_left_small():
     assert scores["auto"] == scores[False]
 
 
+def test_a_little_more_rows_than_landmarks_leave_enough_to_compare_scales_on():
+    rng = np.random.default_rng(0)
+    X, y = make_classification(
+        1020, 24, n_informative=24, n_redundant=0, n_classes=2, n_clusters_per_class=2, class_sep=1.2, random_state=1
+    )
+    X = np.hstack([X, 0.3 * rng.normal(size=(1020, 1000))])
+    train, test = slice(0, 510), slice(510, None)
+    model = KernelFisherDiscriminant().fit(X[train], y[train])
+    assert model.scale_ is None
+    assert model.choice_.n_rows >= 255
+    assert model.score(X[test], y[test]) == KernelFisherDiscriminant(scale=False).fit(X[train], y[train]).score(
+        X[test], y[test]
+    )
+
+
 def test_the_reason_names_both_losses():
     X, y = wine()
     model = KernelFisherDiscriminant().fit(X, y)

@@ -115,8 +115,9 @@ def test_the_reason_says_why_only_one_was_tried():
         "scale=False was given": FisherDiscriminant(scale=False).fit(X, y),
         "only if ridge='auto'": FisherDiscriminant(ridge=0.1).fit(X, y),
         "too few rows to compare": FisherDiscriminant().fit(X[:6], [0, 0, 0, 1, 1, 1]),
-        "above 1024 sparse columns": FisherDiscriminant().fit(sparse.csr_array(np.pad(X, ((0, 0), (0, 1100)))), y),
-        "up to 8192 columns": FisherDiscriminant().fit(sparse.csr_array(np.pad(X, ((0, 0), (0, 8200)))), y),
+        "above 8192 columns only large ones are divided": FisherDiscriminant().fit(
+            sparse.csr_array(np.pad(X, ((0, 0), (0, 8200)))), y
+        ),
     }
     for text, model in texts.items():
         assert text in model.scale_reason_
@@ -128,3 +129,83 @@ def test_the_losses_of_both_scales_are_saved(tmp_path):
     model = FisherDiscriminant().fit(X, y)
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").scale_reason_ == model.scale_reason_
+
+
+def documents(width, seed=0, rows=1000, classes=4):
+    """Return counts of words: a class has words of its own, and all share frequent and rare ones."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    shares = 1.0 / np.arange(1, width + 1)
+    lines = []
+    for label in y:
+        chances = shares.copy()
+        chances[20 + label :: 40] *= 10.0
+        words = rng.choice(width, 60, p=chances / chances.sum())
+        lines.append(sparse.csr_array((np.ones(60), words, [0, 60]), shape=(1, width)))
+    X = sparse.csr_array(sparse.vstack(lines))
+    X.sum_duplicates()
+    return X, y
+
+
+WIDE = {width: documents(width) for width in (1500, 9000)}
+
+
+def beside(X, more):
+    return sparse.csr_array(sparse.hstack([X, sparse.csr_array(more)]))
+
+
+@pytest.mark.parametrize(
+    ("width", "harm"),
+    [(1500, money), (9000, identifier), (9000, timestamp), (9000, money)],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_a_large_column_beside_text_costs_less_than_two_points(width, harm, tmp_path):
+    X, y = WIDE[width]
+    harmed = beside(X, harm(np.zeros((len(y), 0)), np.random.default_rng(3)))
+    train, classes, test, truth = halves(harmed, y)
+    clean = accuracy(X, y)
+    model = FisherDiscriminant().fit(train, classes)
+    assert clean > 0.9
+    assert model.score(test, truth) >= clean - 0.02
+    assert FisherDiscriminant(scale=False).fit(train, classes).score(test, truth) < clean - 0.1
+    assert "capped" in model.choice_.scales
+    assert (model.scale_[width:] > 100).all()
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(test), model.predict_proba(test))
+    np.testing.assert_array_equal(loaded.scale_, model.scale_)
+    assert loaded.scale_reason_ == model.scale_reason_
+
+
+def test_dividing_large_columns_is_a_model_of_divided_rows():
+    X, y = WIDE[9000]
+    harmed = beside(X, identifier(np.zeros((len(y), 0)), np.random.default_rng(3)))
+    model = FisherDiscriminant().fit(harmed, y)
+    assert model.scale_reason_.startswith("Large columns are divided by their standard deviations: ")
+    assert model.scale_reason_.endswith("with large columns divided.")
+    outside = sparse.csr_array(harmed @ sparse.diags_array(1.0 / model.scale_))
+    plain = FisherDiscriminant(scale=False).fit(outside, y)
+    # nearly: the trace of S_w without held-out rows is taken from that of each class, which a view knows on average
+    assert model.ridge_ == pytest.approx(plain.ridge_, rel=1e-3)
+    np.testing.assert_allclose(model.predict_proba(harmed), plain.predict_proba(outside), atol=1e-3)
+
+
+def test_text_by_itself_stays_as_it_is():
+    X, y = WIDE[9000]
+    model = FisherDiscriminant().fit(X, y)
+    assert model.scale_ is None
+    assert model.choice_.scales == {}
+
+
+def test_a_stream_of_text_with_a_large_column_divides_it_too():
+    X, y = WIDE[9000]
+    harmed = beside(X, timestamp(np.zeros((len(y), 0)), np.random.default_rng(3)))
+    clean, stream = FisherDiscriminant(), FisherDiscriminant()
+    for start in range(0, 400, 100):
+        part = slice(start, start + 100)
+        clean.partial_fit(X[part], y[part])
+        stream.partial_fit(harmed[part], y[part])
+    assert stream.score(harmed[400:], y[400:]) >= clean.score(X[400:], y[400:]) - 0.02
+    kept = stream.freeze(keep=stream.freeze())
+    np.testing.assert_allclose(kept.choice.units, stream.scale_, rtol=1e-12)
+    np.testing.assert_allclose(kept.probabilities(harmed[400:]), stream.predict_proba(harmed[400:]), atol=1e-3)

@@ -98,11 +98,29 @@ def _in_range(name: str) -> Iterator[None]:
         raise ValueError(f"{name} holds a number past the range of floats ({error}).") from None
 
 
+@contextmanager
+def _missing_explained(name: str, X: Any) -> Iterator[None]:
+    """Say what to do about missing values, in place of what scikit-learn says of its own estimators."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        text = (
+            "Input X contains NaN.\n"
+            f"{name} does not learn or predict rows with missing values. Fill them in first, for instance with "
+            f"sklearn.pipeline.make_pipeline(SimpleImputer(add_indicator=True), {name}()): the means of the columns, "
+            "and a further column that is 1 where a number was missing, as `kampong learn` does."
+        )
+        raise ValueError(text) from None
+
+
 def check_finite(X: Rows, name: str) -> None:
     """Refuse rows with NaN or infinity."""
     if isinstance(X, np.ndarray) and X.size <= 4096 and X.dtype.kind == "f" and np.isfinite(X).all():
         return  # scikit-learn's check costs more than to learn a row
-    assert_all_finite(X, estimator_name=name, input_name="X")
+    with _missing_explained(name, X):
+        assert_all_finite(X, estimator_name=name, input_name="X")
 
 
 def check_squarable(X: Rows, name: str) -> None:
@@ -120,7 +138,8 @@ def largest_magnitude(X: Rows) -> float:
 
 def raise_not_finite(X: Rows, name: str, weights: Float) -> NoReturn:
     """Say why sums over X cannot be kept: NaN, infinity, numbers too large to square, or too large a weight."""
-    assert_all_finite(X, estimator_name=name, input_name="X")
+    with _missing_explained(name, X):
+        assert_all_finite(X, estimator_name=name, input_name="X")
     largest = largest_magnitude(X)
     if largest >= LARGEST:
         raise ValueError(
@@ -180,7 +199,8 @@ def validated(estimator: Any, X: Any, *y: Any, compact: bool = False, **asked: A
     if not compact and isinstance(rows, np.ndarray) and rows.dtype == np.float16:
         rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
     given = (rows, *(admit(labels, "y") for labels in y))
-    with _in_range(f"{type(estimator).__name__}: X"):
+    name = type(estimator).__name__
+    with _in_range(f"{name}: X"), _missing_explained(name, rows):
         dtype = None if compact else list(REALS[::-1])
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=dtype, **asked)
     return (admit(found[0]), found[1]) if y else admit(found)

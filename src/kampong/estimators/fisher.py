@@ -17,7 +17,6 @@ from kampong.estimators.parameters import check_scale, explain_lda_arguments, sc
 from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.online.settings import Settings
-from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
 from kampong.statistics.scatter import WIDEST
@@ -84,8 +83,9 @@ class FisherDiscriminant(FollowsDrift):
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
-        that errs less on held-out rows; `scale_reason_` says what was found. Above 1,024 columns sparse rows stay as
-        they are. Both need the d × d scatter: above 8,192 columns so do all rows, and True is refused.
+        that errs less on held-out rows; `scale_reason_` says what was found. Above 1,024 columns it also tries to
+        divide large columns alone, if most of the variance is that of a few; above 8,192 columns it tries nothing else,
+        and True, which needs the d × d scatter, is refused.
     effort : float
         With half_life="auto": nominal cost of a row in the contest, in microseconds of one core. Members take part
         while their costs fit, the cheapest first, by the number of columns and classes alone; softmax regression always
@@ -135,7 +135,8 @@ class FisherDiscriminant(FollowsDrift):
     ridge_ : float
         The ridge in use; in units of the variances of the columns where they are scaled.
     scale_ : array of shape (n_features,) or None
-        The standard deviations by which the columns are divided; None where they are taken as they are.
+        What the columns are divided by: their standard deviations, or 1 for all but large columns; None where they are
+        taken as they are.
     scale_reason_ : str
         Why the columns are divided or not: the selection loss of both.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
@@ -228,8 +229,10 @@ class FisherDiscriminant(FollowsDrift):
     @property
     @one_at_a_time
     def scale_(self) -> Float | None:
-        """The standard deviations by which the columns are divided first; None where they are taken as they are."""
+        """What the columns are divided by first; None where they are taken as they are."""
         known, statistics = self._read(), self._statistics
+        if isinstance(self.scale, str) and known.choice is not None and known.choice.units is not None:
+            return known.choice.units.copy()
         scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale
         return statistics.units() if scaled and statistics.holds_scatter else None
 
@@ -237,16 +240,15 @@ class FisherDiscriminant(FollowsDrift):
     def scale_reason_(self) -> str:
         """Why the columns are divided by their standard deviations or not, in one sentence."""
         known, statistics = self._read(), self._statistics
-        if not statistics.holds_scatter:
-            why = f"scaling needs the d × d scatter, which is kept up to {WIDEST} columns"
-        elif self.ridge != "auto":
+        if self.ridge != "auto":
             why = "scale='auto' tries both only if ridge='auto'"
-        elif statistics.n_features > SETTINGS.leave_one_out_columns and known.choice is not None:
-            why = f"above {SETTINGS.leave_one_out_columns} sparse columns both are not compared"
+        elif not statistics.holds_scatter:
+            why = f"above {WIDEST} columns only large ones are divided, and most of the variance is not that of a few"
         else:
             why = "there are too few rows to compare both"
-        losses = {} if known.choice is None else known.choice.scales
-        return scale_reason(self.scale, self.scale_ is not None, losses, why)
+        choice = known.choice
+        losses, large = ({}, False) if choice is None else (choice.scales, choice.units is not None)
+        return scale_reason(self.scale, self.scale_ is not None, losses, why, large=large)
 
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 

@@ -211,6 +211,8 @@ class KernelSubspace(DiscriminantSubspace):
         check_switches(name, self)
         check_choice(name, "placement", self.placement, ("auto", "rows", "centres", "fourier"))
         check_scale(name, self.scale)
+        if isinstance(self.gamma, str):
+            check_choice(name, "gamma", self.gamma, ("auto", "mean", "scale"))
         step = "Give bytes, for instance 2 * 2**30."
         check_number(name, "memory_bytes", self.memory_bytes, low=1, high=np.inf, next_step=step)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -504,7 +506,7 @@ class KernelSubspace(DiscriminantSubspace):
             contents.refuse("the sample has classes that the sums do not know")
         self._statistics, self._said = KernelScatter.around(basis, plain, kept), False
         self._statistics.estimated = estimated
-        self._width = Choice.from_state(contents.part("width")) if "width" in contents else None
+        self._width = Choice.from_state(contents.part("width"), self.n_features_in_) if "width" in contents else None
         self._read_back(contents)
 
     def _predictor_from(self, contents: Contents) -> Predictor:

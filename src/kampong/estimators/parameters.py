@@ -39,7 +39,7 @@ LEARNT_WITH = {
 """Parameters that say how rows are learnt; all others say what is read of them, and count from the next read on."""
 
 LDA_SOLVERS = {
-    "svd": "FisherDiscriminant(ridge=0) with solver='auto' has the same directions and predictions",
+    "svd": "FisherDiscriminant(ridge=0) with solver='auto', which has the same directions and predictions",
     "lsqr": "FisherDiscriminant with solver='auto', and ridge=0 for no shrinkage or ridge='auto' to have it chosen",
     "eigen": "FisherDiscriminant with solver='auto', and ridge=0 for no shrinkage or ridge='auto' to have it chosen",
 }
@@ -139,20 +139,27 @@ def check_scale(name: str, scale: Any) -> None:
         )
 
 
-def scale_reason(scale: Any, divided: bool, losses: Mapping[str, float], otherwise: str) -> str:
-    """Say in one sentence why columns are divided by their standard deviations or not; `losses` may be empty."""
+def scale_reason(scale: Any, divided: bool, losses: Mapping[str, float], otherwise: str, *, large: bool = False) -> str:
+    """Say in one sentence why columns, or the large ones alone, are divided by their standard deviations or not.
+
+    `losses` may be empty.
+    """
     done = "divided by their standard deviations" if divided else "taken as they are"
     if not isinstance(scale, str):
         why = f"scale={bool(scale)} was given"
     elif losses:
-        plain, scaled = (losses[name] for name in SCALES)
-        why = (
-            f"the selection loss on validation rows is {plain:.4f} as they are and {scaled:.4f} divided by their "
-            "standard deviations"
+        forms = dict(
+            zip(
+                SCALES,
+                ("as they are", "divided by their standard deviations", "with large columns divided"),
+                strict=True,
+            )
         )
+        found = [f"{losses[name]:.4f} {form}" for name, form in forms.items() if name in losses]
+        why = f"the selection loss on validation rows is {' and '.join(found)}"
     else:
         why = otherwise
-    return f"The columns are {done}: {why}."
+    return f"{'Large columns' if large else 'The columns'} are {done}: {why}."
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from kampong._core.compute import csr_times_block, floats, one_blas_thread, run,
 from kampong._core.registries import enter
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
 from kampong.files.errors import CheckpointError
-from kampong.statistics.scatter import CONSTANT
+from kampong.statistics.units import CONSTANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from kampong.statistics.means import ClassMeans
 
 
-SCALES = ("unscaled", "scaled")
-"""What columns taken as they are and columns divided by their standard deviations are called."""
+SCALES = ("unscaled", "scaled", "capped")
+"""Columns as they are, columns divided by their standard deviations, and only the large ones divided."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,10 @@ class Choice:
     scaled : bool
         Whether the values are in units of the variances of the columns, because that erred less.
     scales : dict of str to float
-        The least losses "unscaled" and "scaled", with each column divided by its standard deviation; empty if only one
-        of the two was tried.
+        The least losses "unscaled", "scaled", with each column divided by its standard deviation, and "capped", with
+        only the large columns divided; empty if only one was tried.
+    units : array of shape (n_features,) or None
+        What the columns are divided by if only the large ones are: 1 for the others.
     """
 
     value: float
@@ -76,16 +78,18 @@ class Choice:
     heads: dict[str, float] = field(default_factory=dict)
     scaled: bool = False
     scales: dict[str, float] = field(default_factory=dict)
+    units: Float | None = None
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
-        state = {name: value for name, value in vars(self).items() if name != "scales"}
+        state = {name: value for name, value in vars(self).items() if name not in ("scales", "units")}
         state = {**state, "heads": dict(self.heads), "scaled": int(self.scaled)}
-        return {**state, "scales": dict(self.scales)} if self.scales else state
+        state |= {"scales": dict(self.scales)} if self.scales else {}
+        return state if self.units is None else {**state, "units": self.units}
 
     @classmethod
-    def from_state(cls, contents: Contents) -> Self:
-        """Return the choice that `to_state` wrote."""
+    def from_state(cls, contents: Contents, n_features: int) -> Self:
+        """Return the choice that `to_state` wrote, for rows of so many columns."""
         values = contents.array("values", np.float64, (None,))
         losses = contents.array("losses", np.float64, (len(values),))
         heads = contents.part("heads")
@@ -96,10 +100,14 @@ class Choice:
         scales = {}
         if "scales" in contents:
             part = contents.part("scales")
-            scales = {name: part.number(name) for name in SCALES}
+            scales = {name: part.number(name) for name in SCALES if name in part or name == "unscaled"}
             part.finish()
+        units = None
+        if "units" in contents:
+            units = contents.array("units", np.float64, (n_features,))
+            contents.require(bool(scaled and (units >= 1).all()), "units are those of large columns, 1 or more")
         n_rows = contents.whole("n_rows")
-        choice = cls(contents.number("value"), values, losses, n_rows, compared, bool(scaled), scales)
+        choice = cls(contents.number("value"), values, losses, n_rows, compared, bool(scaled), scales, units)
         contents.finish()
         return choice
 

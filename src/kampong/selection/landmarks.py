@@ -149,7 +149,7 @@ def choose_kernel(
 
     The scales are compared at the usual width, and the widths at the better scale. Up to 500 rows all are landmarks
     and all are validated on: what is learnt lies in the span of the images of the other rows, so a row left out takes
-    its landmark with it. Of more rows 500 are landmarks, and the others are validated on.
+    its landmark with it. Of more rows 500, and at most half, are landmarks, and the others are validated on.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ def choose_kernel(
     X, codes, weights = floats(rows[0][chosen]), rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     every = np.arange(len(codes))
-    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:JUDGES])
+    scouts = min(SCOUTS, len(every) // 2)  # so that no less than half of few rows validate
+    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:scouts], every[scouts:][:JUDGES])
 
     # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
     at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, landmarks, validated) for scaled in scales}

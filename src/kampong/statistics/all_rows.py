@@ -10,6 +10,7 @@ from kampong._core.compute import blocks, compiled, floats, run, split
 from kampong.data.labels import Members
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
+from kampong.statistics.units import divided
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -126,6 +127,12 @@ class ClassRows(ClassMeans):
             (X, Members(members.rows, members.codes, members.weights * factor, members.n_rows))
             for X, members in self._held
         ]
+        return view
+
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics and their rows, for reading only, as of rows divided by `units`."""
+        view = super().in_units(units)
+        view._held = [(divided(X, units), members) for X, members in self._held]
         return view
 
     def after_fit(self, *, learns_more: bool) -> ClassMeans:

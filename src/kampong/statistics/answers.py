@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from kampong.data.labels import LabelIndex, check_labels
+from kampong.statistics.units import CONSTANT
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -37,7 +38,7 @@ class Answers:
     """The estimator that messages about rows name; "" for the statistics by themselves."""
 
     holds_scatter: ClassVar[bool] = False
-    """Whether S_w is kept as a matrix: `within_scatter`, `units` and `in_units` can answer."""
+    """Whether S_w is kept as a matrix: `within_scatter` can answer."""
 
     rows_at_hand: ClassVar[bool] = False
     """Whether all rows are at hand, for one fit."""
@@ -204,9 +205,16 @@ class Answers:
         raise TypeError(f"{type(self).__name__} keeps no d × d matrix: use within_times, or collect ClassScatter.")
 
     def units(self) -> Float:
-        """Return the standard deviation of each column, where S_w is kept as a matrix."""
-        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
+        """Return the standard deviation of each column over all rows; a column that hardly varies is not blown up."""
+        between = np.square(self.between_factor()).sum(axis=0)
+        squares = self.within_variances() + between + CONSTANT * np.square(self.mean)
+        units: Float = np.sqrt(np.where(squares > 0, squares, 1.0))
+        return units
 
     def in_units(self, units: Float) -> Self:
-        """Return these statistics as they would be of rows divided by `units`, where S_w is kept as a matrix."""
-        raise TypeError(f"{type(self).__name__} keeps no d × d matrix: collect ClassScatter to scale columns.")
+        """Return these statistics, for reading only, as they would be of rows divided by `units`."""
+        view = copy.copy(self)
+        view._means, view._row_mean = self._means / units, self._row_mean / units if self.multilabel else self._row_mean
+        if self.holds_within:
+            view._squares = self._counts * float((self.within_variances() / np.square(units)).sum())
+        return view

@@ -13,6 +13,7 @@ import numpy as np
 from kampong.data.labels import Members
 from kampong.statistics.all_rows import ClassRows, Sample
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
+from kampong.statistics.units import divided
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
@@ -66,10 +67,17 @@ class PartRows(ClassRows):
         self._parts = parts
         self._samples: dict[tuple[int, int], Sample] = {}
         self._factor = 1.0  # of the weights of the parts
+        self._units: Float | None = None  # of the columns, where they are not those of the parts
 
     def _scaled(self, factor: float) -> Self:
         view = super()._scaled(factor)
         view._samples, view._factor = {}, self._factor * factor
+        return view
+
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics, for reading only, as of rows divided by `units`: products are, and samples."""
+        view = super().in_units(units)
+        view._samples, view._units = {}, units if self._units is None else self._units * units
         return view
 
     def sample(self, most: int, random_state: int = 0) -> Sample:
@@ -83,7 +91,8 @@ class PartRows(ClassRows):
             weights = stands_for(found.weights, np.log(found.weights), threshold)
             codes = self._index.position[found.codes]
             members = Members(np.arange(len(codes)), codes, found.weights, len(codes))
-            self._samples[most, random_state] = Sample(found.rows, members, weights, found.weights, found.numbers)
+            rows = found.rows if self._units is None else divided(found.rows, self._units)
+            self._samples[most, random_state] = Sample(rows, members, weights, found.weights, found.numbers)
         return self._samples[most, random_state]
 
     def held(self) -> tuple[Rows, Members]:
@@ -92,11 +101,18 @@ class PartRows(ClassRows):
 
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block: one sum over the parts."""
-        return self._parts.product(self._means[: len(self._index)], block) / (self.total / self._factor)
+        means, weight = self._means[: len(self._index)], self.total / self._factor
+        if self._units is None:
+            return self._parts.product(means, block) / weight
+        units = self._units[:, None]
+        return self._parts.product(means * self._units, block / units) / units / weight
 
     def within_variances(self) -> Float:
         """Return the diagonal of S_w."""
-        return self._parts.squares(self._means[: len(self._index)]) / (self.total / self._factor)
+        means, weight = self._means[: len(self._index)], self.total / self._factor
+        if self._units is None:
+            return self._parts.squares(means) / weight
+        return self._parts.squares(means * self._units) / np.square(self._units) / weight
 
 
 def members_of(codes: Integer, weights: Float | None) -> Members:

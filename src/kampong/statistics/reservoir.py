@@ -170,6 +170,17 @@ class ClassReservoir(ClassMeans):
         view._threshold = self._threshold - shift
         return view
 
+    def in_units(self, units: Float) -> Self:
+        """Return these statistics and their sample, for reading only, as of rows divided by `units`."""
+        kept = self._cut()
+        view = super().in_units(units)
+        if self._sparse:
+            data = kept.data / units[kept.indices]
+        else:
+            data = (kept.data.reshape(len(kept.keys), -1) / units).ravel()
+        view._kept = replace(kept, data=data)
+        return view
+
     def held(self) -> tuple[Rows, Members]:
         """Return the rows that S_w is computed from, and their memberships, classes numbered as they appeared."""
         kept = self._cut()
@@ -489,17 +500,6 @@ class SampledScatter(ClassReservoir, ClassScatter):
     def within_variances(self) -> Float:
         """Return the diagonal of S_w, from the scatter."""
         return ClassScatter.within_variances(self)
-
-    def in_units(self, units: Float) -> Self:
-        """Return these statistics and their sample, for reading only, as of rows divided by `units`."""
-        kept = self._cut()
-        view = super().in_units(units)
-        if self._sparse:
-            data = kept.data / units[kept.indices]
-        else:
-            data = (kept.data.reshape(len(kept.keys), -1) / units).ravel()
-        view._kept = replace(kept, data=data)
-        return view
 
     def unlearn_class(self, label: Label) -> Self:
         """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.

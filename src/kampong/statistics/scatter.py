@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -34,10 +33,6 @@ ROUNDING = 1e-6
 
 DENSE_SHARE = 0.1
 """Above this share of non-zeros a matrix product on small dense blocks beats a loop over pairs of non-zeros."""
-
-
-CONSTANT = 1e-12
-"""A column whose variance is less than this part of its squared mean is as good as constant: it may be rounding."""
 
 
 class ClassScatter(ClassMeans):
@@ -90,17 +85,9 @@ class ClassScatter(ClassMeans):
         product: Float = linalg.blas.dsymm(1.0 / self.total, self._scatter.T, block, lower=0)  # the current triangle
         return product
 
-    def units(self) -> Float:
-        """Return the standard deviation of each column over all rows; a column that hardly varies is not blown up."""
-        between = np.square(self.between_factor()).sum(axis=0)
-        squares = self.within_variances() + between + CONSTANT * np.square(self.mean)
-        units: Float = np.sqrt(np.where(squares > 0, squares, 1.0))
-        return units
-
     def in_units(self, units: Float) -> Self:
         """Return these statistics, for reading only, as they would be of rows divided by `units`."""
-        view = copy.copy(self)
-        view._means, view._row_mean = self._means / units, self._row_mean / units if self.multilabel else self._row_mean
+        view = super().in_units(units)
         view._scatter = self._scatter / units / units[:, None]
         view._peak_diagonal = self._peak_diagonal / np.square(units)
         view._squares = self._counts * (np.trace(view._scatter) / self.total)
