@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from kampong.streaming.errors import SourceError
 
@@ -27,6 +27,10 @@ _KINDS: dict[str, Kind | str] = {
     "redis": "redis_stream.REDIS",
     "nats": "nats_stream.NATS",
     "kafka": "kafka_topic.KAFKA",
+    "s3": "objects.S3",
+    "gs": "objects.GS",
+    "https": "objects.HTTPS",
+    "http": "objects.HTTP",
 }
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -83,6 +87,22 @@ def kind_of(path: str) -> Kind:
         known = ", ".join(f"{name}://" for name in names() if get(name).has_address)
         raise SourceError(f"{scheme}:// is no source that is known. Give a path, - for stdin, or one of {known}.")
     return get(scheme)
+
+
+def opened(path: str) -> BinaryIO:
+    """Open an address for reading bytes from any place.
+
+    Parameters
+    ----------
+    path : str
+        An address of one file.
+
+    Returns
+    -------
+    file object
+        Its bytes.
+    """
+    return kind_of(path).bytes_of(path)
 
 
 def saved_kind(name: str) -> Kind:
