@@ -177,7 +177,7 @@ def test_a_stream_that_would_keep_a_replay_beside_the_first_is_refused(tmp_path)
     ("options", "error", "text"),
     [
         ({"out": "sqlite:///rows.db"}, UsageError, "sqlite:///rows.db: only brokers can be written to"),
-        ({"out": "mqtt://h/rows"}, SourceError, "mqtt:// is no source that is known"),
+        ({"out": "mqtt://h/rows"}, SourceError, "mqtt:// hands a message out once"),
         ({"out": "redis://h"}, UsageError, "host and stream are needed"),
         ({"dead_letters": "redis://:geheim@h/dead"}, UsageError, "holds a password or a token"),
         ({"model_file": "redis://h/m"}, UsageError, "--model redis://h/m: this is an address. Give a file"),

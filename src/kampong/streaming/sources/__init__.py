@@ -32,6 +32,9 @@ _KINDS: dict[str, Kind | str] = {
     "https": "objects.HTTPS",
     "http": "objects.HTTP",
 }
+HANDED_OUT_ONCE = ("mqtt", "mqtts", "amqp", "amqps", "stomp", "zmq", "pubsub", "sqs", "ws", "wss")
+"""Schemes of what cannot be replayed."""
+
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -85,6 +88,11 @@ def kind_of(path: str) -> Kind:
         return get("pipe" if path == "-" else "folder" if Path(path).is_dir() else "file")
     if scheme not in _KINDS or not get(scheme).has_address:
         known = ", ".join(f"{name}://" for name in names() if get(name).has_address)
+        if scheme in HANDED_OUT_ONCE:
+            raise SourceError(
+                f"{scheme}:// hands a message out once, so nothing can be read again after a crash. Pipe it into "
+                "`kampong learn - --live --format jsonl`, which goes on with what comes then."
+            )
         raise SourceError(f"{scheme}:// is no source that is known. Give a path, - for stdin, or one of {known}.")
     return get(scheme)
 

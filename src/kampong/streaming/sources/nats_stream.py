@@ -43,6 +43,7 @@ class Connection:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._client: Any = None
+        self._js: Any = None
 
     def _failures(self) -> tuple[type[BaseException], ...]:
         return (self._nats.errors.Error, OSError, TimeoutError)
@@ -67,9 +68,10 @@ class Connection:
         await asyncio.wait_for(
             client.connect(self._servers, allow_reconnect=False, error_cb=quiet, **options), PATIENCE
         )
+        self._js = client.jetstream()
 
     def _info(self) -> Any:
-        return self._wait(self._client.jetstream().stream_info(self._stream))
+        return self._wait(self._js.stream_info(self._stream))
 
     def _last_words(self) -> None:
         """Do what is to be done before the connection is closed."""
@@ -167,7 +169,7 @@ class NatsFeed(Connection, Feed):
             ack_policy=api.AckPolicy.NONE,
             inactive_threshold=FORGOTTEN,
         )
-        self._reader = self._wait(self._client.jetstream().pull_subscribe(">", stream=self._stream, config=config))
+        self._reader = self._wait(self._js.pull_subscribe(">", stream=self._stream, config=config))
         self._delivered = 0
 
     async def _some(self, seconds: float) -> list[Any]:
@@ -212,11 +214,6 @@ class NatsSink(Connection, Sink):
     def __init__(self, name: str, address: Address) -> None:
         super().__init__(address)
         self._name, self._sent = name, 0
-        self._js: Any = None
-
-    async def _connect(self) -> None:
-        await super()._connect()
-        self._js = self._client.jetstream()
 
     def begin(self, sent: int | None) -> int:
         """Begin to write; a stream that is not there is made."""
