@@ -1,4 +1,6 @@
-"""Messages per second from Redis, NATS and Kafka: learnt, beside a bare consumer of the same client that drops them.
+"""Messages per second from Redis, NATS and Kafka: learnt, beside a bare consumer of the same client.
+
+The bare consumer drops the messages; another one decodes them with `json.loads`, as whoever uses them must.
 
 Servers run on this machine; that of Kafka is the cluster of its own client, in a process of its own. Every contender
 reads the whole stream in turn. Seconds are of the processor, of this process only, so that neither the server nor other
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +29,10 @@ from kampong.streaming import Layout, Source, learn
 from kampong.streaming.options import estimator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+Consumer = Callable[[Callable[[bytes], Any]], int]
+"""Gives every message to a function, and returns how many there were."""
 
 ROWS, COLUMNS, CLASSES = 100_000, 20, 5
 NAME = "rows"
@@ -86,8 +92,8 @@ def program(name: str) -> str:
 
 
 @contextlib.contextmanager
-def of_redis(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[], int]]]:
-    """Serve messages by Redis; yield the address, and a consumer that counts them."""
+def of_redis(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Consumer]]:
+    """Serve messages by Redis; yield the address, and a consumer."""
     import redis
 
     port = free_port()
@@ -99,10 +105,12 @@ def of_redis(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[],
                     pipe.xadd(NAME, {"data": one})
                 pipe.execute()
 
-        def consume() -> int:
+        def consume(use: Callable[[bytes], Any]) -> int:
             count, last = 0, "0"
             while found := client.xread({NAME: last}, count=8 * AT_ONCE):
                 entries = found[0][1] if isinstance(found, list) else next(iter(found.values()))[0]
+                for _, fields in entries:
+                    use(fields[b"data"])
                 count, last = count + len(entries), entries[-1][0]
             return count
 
@@ -110,8 +118,8 @@ def of_redis(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[],
 
 
 @contextlib.contextmanager
-def of_nats(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[], int]]]:
-    """Serve messages by NATS; yield the address, and a consumer that counts them."""
+def of_nats(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Consumer]]:
+    """Serve messages by NATS; yield the address, and a consumer."""
     import nats
 
     port = free_port()
@@ -124,24 +132,27 @@ def of_nats(folder: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[], 
             await asyncio.gather(*[await js.publish_async(NAME, one) for one in sent[start : start + AT_ONCE]])
         await client.close()
 
-    async def read() -> int:
+    async def read(use: Callable[[bytes], Any]) -> int:
         client: Any = await nats.connect(f"nats://127.0.0.1:{port}")
         config = nats.js.api.ConsumerConfig(ack_policy=nats.js.api.AckPolicy.NONE)
         reader, count = await client.jetstream().pull_subscribe(NAME, stream=NAME, config=config), 0
         while count < len(sent):
-            count += len(await reader.fetch(AT_ONCE, timeout=5))
+            found = await reader.fetch(AT_ONCE, timeout=5)
+            for one in found:
+                use(one.data)
+            count += len(found)
         await client.close()
         return count
 
     command = [program("nats-server"), "-js", "-sd", folder, "-a", "127.0.0.1", "-p", str(port)]
     with started(command, port):
         asyncio.run(publish())
-        yield f"nats://127.0.0.1:{port}/{NAME}", lambda: asyncio.run(read())
+        yield f"nats://127.0.0.1:{port}/{NAME}", lambda use: asyncio.run(read(use))
 
 
 @contextlib.contextmanager
-def of_kafka(_: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[], int]]]:
-    """Serve messages by the cluster of Kafka's client; yield the address, and a consumer that counts them."""
+def of_kafka(_: str, sent: list[bytes]) -> Iterator[tuple[str, Consumer]]:
+    """Serve messages by the cluster of Kafka's client; yield the address, and a consumer."""
     import confluent_kafka as kafka
 
     cluster = subprocess.Popen(
@@ -158,12 +169,15 @@ def of_kafka(_: str, sent: list[bytes]) -> Iterator[tuple[str, Callable[[], int]
                 producer.poll(0)
         producer.flush(60)
 
-        def consume() -> int:
+        def consume(use: Callable[[bytes], Any]) -> int:
             consumer = kafka.Consumer({**settings, "group.id": "bare", "auto.offset.reset": "earliest"})
             consumer.assign([kafka.TopicPartition(NAME, i, 0) for i in range(4)])
             count = 0
             while count < len(sent):
-                count += len(consumer.consume(8 * AT_ONCE, 0.2))
+                found = consumer.consume(8 * AT_ONCE, 0.2)
+                for one in found:
+                    use(one.value())
+                count += len(found)
             consumer.close()
             return count
 
@@ -186,10 +200,11 @@ def main(shrink: int = 1) -> None:
                 print(f"{name}: {error}; left out")
 
 
-def _compare(name: str, address: str, consume: Callable[[], int], count: int, repeats: int) -> None:
+def _compare(name: str, address: str, consume: Consumer, count: int, repeats: int) -> None:
     source = Source(address, Layout(label="label"))
     contenders: dict[str, Callable[[], int]] = {
-        "the client alone": consume,
+        "the client alone": lambda: consume(len),
+        "the client and json.loads": lambda: consume(json.loads),
         "the source: rows of numbers": lambda: sum(batch.rows for batch in source.open()),
         "learn, FisherDiscriminant(ridge=0.1)": lambda: learn(source, FisherDiscriminant(ridge=0.1)).counters.rows,
         "learn, defaults": lambda: learn(source, estimator()).counters.rows,
@@ -203,13 +218,13 @@ def _compare(name: str, address: str, consume: Callable[[], int], count: int, re
                 raise RuntimeError(f"{name}, {one}: {found:,} messages of {count:,}")
             if turn:
                 spent[one].append((time.process_time() - before[0], time.perf_counter() - before[1]))
-    bare = np.median(spent["the client alone"], axis=0)
-    print(f"\n{name}")
-    for one, seconds in spent.items():
-        processor, clock = np.median(seconds, axis=0)
-        goal = "   goal: at least 0.5" if one.startswith("learn") else ""
-        ratios = f"{bare[0] / processor:5.2f} × the client, {bare[1] / clock:5.2f} × by the clock"
-        print(f"  {one:<38} {count / processor:10,.0f}/s {ratios}{goal}")
+    found = {one: np.median(seconds, axis=0) for one, seconds in spent.items()}
+    bare, decoded = found["the client alone"], found["the client and json.loads"]
+    print(f"\n{name}{'messages/s':>43} {'× the client':>14} {'by the clock':>14} {'× with json.loads':>19}")
+    for one, seconds in found.items():
+        ratios = bare[0] / seconds[0], bare[1] / seconds[1], decoded[0] / seconds[0]
+        print(f"  {one:<38} {count / seconds[0]:10,.0f} {ratios[0]:>12.2f} {ratios[1]:>14.2f} {ratios[2]:>16.2f}")
+    print("  goal of learn: at least 0.5 × the client")
 
 
 if __name__ == "__main__":

@@ -108,10 +108,11 @@ class KafkaFeed(Feed):
 
     def _add(self, message: Any) -> None:
         """Add a message, unless it came after the end."""
-        i, offset = self._partitions.index(message.partition()), message.offset()
+        partition, offset = message.partition(), message.offset()
+        i = self._partitions.index(partition)
         end = None if self._ends is None else self._ends[i]
         if end is None or offset < end:
-            key = f"{self._topic}-{message.partition()}-{offset}"
+            key = f"{self._topic}-{partition}-{offset}"
             self.waiting[i].append(Message(message.value() or b"", "", offset, offset + 1, key))
         self._over[i] = end is not None and offset + 1 >= end
 

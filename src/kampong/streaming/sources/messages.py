@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -264,6 +265,10 @@ class Messages:
         waiting, turn, missed = self._feed.waiting, self.place.turn, 0
         late, wanted = time.monotonic() + LATE, self.place.size
         while len(taken) < wanted:
+            if rounds := min((wanted - len(taken)) // len(waiting), *map(len, waiting)):
+                taken += self._rounds(turn, rounds)
+                missed = 0
+                continue
             if waiting[turn]:
                 message = waiting[turn].popleft()
                 self._at[turn], missed = message.after, 0
@@ -285,21 +290,33 @@ class Messages:
                 missed = 0
         return (taken, turn) if taken else None
 
+    def _rounds(self, turn: int, rounds: int) -> Iterator[Message]:
+        """Return so many messages of each partition, in turns."""
+        order = [*range(turn, len(self._feed.waiting)), *range(turn)]
+        each = [[self._feed.waiting[i].popleft() for _ in range(rounds)] for i in order]
+        for i, some in zip(order, each, strict=True):
+            self._at[i] = some[-1].after
+        return itertools.chain.from_iterable(zip(*each, strict=True))
+
     def _block(self, taken: Sequence[Message], turn: int) -> MessageBlock:
         """Return messages as a block, with the place after them."""
         before, self.place, self._found = self.place, self.place.after(len(taken), self._at, turn), True
         lines, usable, dead = [], [], []
         for i, one in enumerate(taken):
-            wrong = one.wrong or ("the message is empty" if not one.data.strip() else "")
-            if len(one.data) > self._most:
+            wrong = one.wrong
+            if not one.data.strip():
+                wrong = wrong or "the message is empty"
+            elif len(one.data) > self._most:
                 wrong = f"the message has {len(one.data):,} bytes, more than a record may have"
             if wrong:
                 dead.append(Dead(i, before.in_source + i + 1, one.number, wrong, shown(one.data)))
                 continue
-            # A message is one record: a line break in it is a space, as between the parts of a JSON object.
-            lines.append(one.data.replace(b"\n", b" ") if b"\n" in one.data else one.data)
+            lines.append(one.data)
             usable.append(i)
         data = b"\n".join(lines) + b"\n" if lines else b""
+        if data.count(b"\n") > len(lines):
+            # A message is one record: a line break in it is a space, as between the parts of a JSON object.
+            data = b"\n".join(line.replace(b"\n", b" ") for line in lines) + b"\n"
         numbers = tuple(taken[i].number for i in usable)
         keys, end = tuple(one.key for one in taken), cast("Any", self.place)
         return MessageBlock(
