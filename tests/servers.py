@@ -98,6 +98,8 @@ class Broker:
     """A broker of one kind: an address, and a way to send messages."""
 
     server = None
+    once = True
+    """Whether a message that is sent again is not there twice; a compacted topic of Kafka keeps the newest."""
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
@@ -135,6 +137,11 @@ class Redis(Broker):
         """Drop all but the newest messages."""
         with self.client as client:
             client.xtrim(self.name, maxlen=left, approximate=False)
+
+    def stored(self, name):
+        """Return keys and messages of a stream in their order."""
+        with self.client as client:
+            return [(one[b"key"].decode(), one[b"data"]) for _, one in client.xrange(name)]
 
 
 class Nats(Broker):
@@ -177,9 +184,27 @@ class Nats(Broker):
         """Drop all but the newest messages."""
         self.do(lambda js: js.purge_stream(self.name, keep=left))
 
+    def stored(self, name):
+        """Return keys and messages of a stream in their order."""
+
+        async def work(js):
+            left = (await js.stream_info(name)).state.messages
+            reader = await js.pull_subscribe_bind(
+                stream=name,
+                consumer=(await js.add_consumer(name, ack_policy="none", name=f"reader-{free_port()}")).name,
+            )
+            found = []
+            while len(found) < left:
+                found += await reader.fetch(500, timeout=5)
+            return [(one.subject.removeprefix(f"{name}."), one.data) for one in found]
+
+        return self.do(work)
+
 
 class Kafka(Broker):
     """A cluster of librdkafka's own, which speaks the protocol of Kafka on this machine; four partitions."""
+
+    once = False
 
     def __init__(self, folder, name="rows"):
         super().__init__(folder, name)
@@ -195,6 +220,25 @@ class Kafka(Broker):
             self._producer.produce(self.name, one, partition=self.sent % 4)
             self.sent += 1
         assert self._producer.flush(30) == 0
+
+    def stored(self, name):
+        """Return keys and messages of a topic, one partition after the other."""
+        import confluent_kafka as kafka
+
+        settings = {"bootstrap.servers": self.address.split("/")[2], "group.id": "test", "enable.partition.eof": True}
+        consumer = kafka.Consumer({**settings, "log_level": 0, "auto.offset.reset": "earliest"})
+        try:
+            partitions = consumer.list_topics(name, timeout=10).topics[name].partitions
+            consumer.assign([kafka.TopicPartition(name, one, 0) for one in partitions])
+            found, ended = [], 0
+            while ended < len(partitions):
+                one = consumer.poll(10)
+                ended += one.error() is not None
+                if one.error() is None:
+                    found.append((one.key().decode(), one.value()))
+            return found
+        finally:
+            consumer.close()
 
 
 BROKERS = {"redis": Redis, "nats": Nats, "kafka": Kafka}
@@ -224,10 +268,12 @@ from kampong.streaming.sources import positions
 options = json.loads(sys.argv[1])
 positions.SMALLEST, positions.LARGEST = 32, 64
 
-def run(folder, source):
+def run(folder, source, out=""):
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
-    learn(source, kampong.FisherDiscriminant(half_life="auto"), model_file="m", out="o.csv",
+    name = os.path.basename(folder)
+    where = {"out": f"{out}-{name}", "dead_letters": f"{out}-dead-{name}"} if out else {"out": "o.csv"}
+    learn(source, kampong.FisherDiscriminant(half_life="auto"), model_file="m", **where,
           checkpoint_every=0.05, watch=lambda _: time.sleep(0.004))
 
 def start(folder):
@@ -235,7 +281,7 @@ def start(folder):
     if child == 0:
         try:
             layout = Layout(label="kind", drop=("id",) * options["drop"])
-            run(folder, Source(options["address"], layout, **options["more"]))
+            run(folder, Source(options["address"], layout, **options["more"]), options["out"])
         except errors.LearntError:
             pass
         except BaseException as error:
@@ -270,29 +316,46 @@ print(json.dumps([kills, rounds + 1]))
 """
 
 
-def kill_and_compare(folder, address, kills, sent, *, seed=0, drop=False, **more):
-    """Kill a learner of a source so often: model, predictions and dead letters are those of one that nobody killed."""
+def kill_and_compare(folder, address, kills, sent, *, seed=0, drop=False, broker=None, **more):
+    """Kill a learner of a source so often: model, predictions and dead letters are those of one that nobody killed.
+
+    They are files, or messages of a broker.
+    """
+    out = broker and broker.address.replace(f"/{broker.name}", "/out")
     options = {"folder": str(folder), "address": address, "kills": kills, "seed": seed, "drop": drop, "more": more}
+    options["out"] = out
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     killed, rounds = json.loads(done.stdout)
     assert killed == kills
-    whole = left(folder / "whole")
+    whole = left(folder / "whole", broker)
     counters = {name: whole[0]["stream"][f"counters.{name}"] for name in ("records", "rows", "dead")}
     assert counters["records"] == sent == counters["rows"] + counters["dead"]
-    assert whole[2].count(b"\n") == counters["rows"] + 1
-    assert whole[3].count(b"\n") == counters["dead"]
+    assert len(whole[2]) == counters["rows"] + (broker is None)
+    assert len(whole[3]) == counters["dead"]
     for i in range(rounds):
-        assert left(folder / f"{i:04}") == whole
+        assert left(folder / f"{i:04}", broker) == whole
     return whole
 
 
-def left(folder):
+def left(folder, broker=None):
     """Return what a run has left: the model without its clock, predictions and dead letters."""
     facts, *rest = without_clock(folder / "m")
-    letters = folder / "m.dead.jsonl"
-    return facts, rest, (folder / "o.csv").read_bytes(), letters.read_bytes() if letters.exists() else b""
+    if broker is None:
+        letters = folder / "m.dead.jsonl"
+        return facts, rest, lines_of(folder / "o.csv"), lines_of(letters) if letters.exists() else []
+    facts["stream"] = {name: one for name, one in facts["stream"].items() if not name.startswith("written.")}
+    names = (f"out-{folder.name}", f"out-dead-{folder.name}")
+    stored = [broker.stored(name) for name in names]
+    if broker.once:
+        assert all(len(dict(one)) == len(one) for one in stored)
+    return facts, rest, *(dict(one) for one in stored)
+
+
+def lines_of(path):
+    """Return the lines of a file."""
+    return path.read_bytes().splitlines()
 
 
 def facts_of(path):

@@ -149,6 +149,60 @@ def test_every_message_is_a_row_or_a_dead_letter(broker, tmp_path):
     assert {letter["source"] for letter in letters} == {broker.address}
 
 
+def test_messages_whose_fields_change_in_mid_stream_are_counted_and_none_is_lost(broker, tmp_path):
+    rows = records(900)
+    for i, row in enumerate(rows[300:]):
+        if i % 4 == 0:
+            row["new"] = 1.5  # is left out
+        elif i % 4 == 1:
+            del row["x3"]  # is filled in
+        elif i % 4 == 2:
+            row["x0"] = {"value": row["x0"]}  # is a dead letter
+        else:
+            row["kind"] = "d"  # is learnt
+    broker.send(encoded(rows))
+    counters = once(broker, tmp_path / "m").counters
+    assert (counters.records, counters.rows, counters.dead) == (900, 750, 150)
+    assert (counters.unknown, counters.filled) == (150, 150)
+    letters = [json.loads(line) for line in (tmp_path / "m.dead.jsonl").read_text().splitlines()]
+    assert all("x0" in letter["reason"] for letter in letters)
+    assert [letter["line"] for letter in letters] == [303 + 4 * i for i in range(150)]
+
+
+def test_readers_that_join_and_leave_the_group_change_nothing(tmp_path, small):
+    import confluent_kafka
+
+    broker = BROKERS["kafka"](tmp_path)
+    broker.send(encoded(records(900)))
+    once(broker, tmp_path / "whole")
+    others = []
+
+    def watch(run):
+        if len(others) < 3:
+            one = confluent_kafka.Consumer(
+                {"bootstrap.servers": broker.address.split("/")[2], "group.id": "kampong", "log_level": 0}
+            )
+            one.subscribe(["rows"])
+            one.poll(0.2)
+            others.append(one)
+        elif run.counters.records > 600:
+            others[-1].close()
+
+    once(broker, tmp_path / "m", watch=watch)
+    for one in others:
+        one.close()
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
+
+
+def test_partitions_that_were_added_are_read_from_their_start(tmp_path):
+    broker = BROKERS["kafka"](tmp_path)
+    broker.send(encoded(records(400)))
+    batch, schema = list(Source(broker.address, LABEL).open())[-1], Source(broker.address, LABEL).open().schema
+    place = {**batch.place, "at": json.dumps([100, 100, 100]), "turn": 0}
+    stream = Source(broker.address, LABEL).open(place=place, schema=schema)
+    assert sum(batch.records for batch in stream) == 100
+
+
 def test_a_place_that_was_dropped_is_an_error_with_a_choice(broker, tmp_path):
     if broker.kind == "kafka":
         pytest.skip("the cluster of librdkafka keeps every message")
@@ -251,6 +305,7 @@ def test_no_secret_is_in_what_a_run_leaves(tmp_path, capfd, monkeypatch):
         ("nats", {"query": "SELECT 1"}, UsageError, "--query does not belong to a source of the kind nats"),
         ("redis", {"live": True}, UsageError, "redis goes on from the place"),
         ("redis", {"path": "redis://127.0.0.1"}, UsageError, "host and stream are needed"),
+        ("mqtt", {}, SourceError, r"mqtt:// hands a message out once.* `kampong learn - --live --format jsonl`"),
     ],
 )
 def test_what_does_not_fit_is_refused(kind, more, error, text):

@@ -95,7 +95,12 @@ Untrusted = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad record.", rich_help_panel=SOURCE)]
 Out = Annotated[
     str,
-    typer.Option("--out", "-o", help="Where rows go: a .csv or .jsonl file, or - for stdout.", rich_help_panel=RESULTS),
+    typer.Option(
+        "--out",
+        "-o",
+        help="Where rows go: a .csv or .jsonl file, - for stdout, or a broker's stream.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 KeyFile = Annotated[
     str | None,

@@ -13,10 +13,11 @@ from kampong.contract import stream_model
 from kampong.files.errors import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.model_file import read_model
-from kampong.streaming.outputs.appended import DeadLetters
-from kampong.streaming.outputs.rows import Output
+from kampong.streaming.outputs.letters import dead_letters as letters_to
+from kampong.streaming.outputs.rows import output as rows_to
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import check_classes
+from kampong.streaming.sources import scheme_of
 
 if TYPE_CHECKING:
     import threading
@@ -106,7 +107,7 @@ def apply(
     what : str
         "project" or "predict".
     out : str
-        Where to write; "-" is stdout.
+        Where to write: a file, "-" for stdout, or the address of a broker.
     dead_letters : str
         Where bad records go; they are counted in any case.
     strict : bool
@@ -170,18 +171,19 @@ def _apply(
             "label with --label, and leave out other columns with --drop."
         )
     columns = ("row", *wanted.columns(model))
-    done = Applied()
-    with closing(Output(out, columns)) as output, closing(DeadLetters(dead_letters)) as letters:
+    done, keyed = Applied(), bool(scheme_of(out))
+    with closing(rows_to(out, columns)) as output, closing(letters_to(dead_letters)) as letters:
         for batch in stream:
             if batch.dead and strict:
                 letter = batch.dead[0]
                 raise RecordError(f"{source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}.")
-            letters.add(batch.dead)
+            letters.add(batch.dead, keys=batch.keys_of((one.record for one in batch.dead), done.records))
             if batch.rows:
                 batch = batch if memory is None else memory.apply(batch)
                 done.filled += batch.filled
                 values, points = wanted.results(model, batch.X)
-                output.add(done.records + batch.good + 1, values, points)
+                keys = batch.keys_of(batch.good.tolist(), done.records) if keyed else []
+                output.add(done.records + batch.good + 1, values, points, keys)
             done.records, done.rows = done.records + batch.records, done.rows + batch.rows
             done.dead, done.unknown = done.dead + len(batch.dead), done.unknown + batch.unknown
             if watch is not None:

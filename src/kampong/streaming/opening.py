@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kampong.streaming.errors import SourceError
+from kampong.streaming.sources import opened, scheme_of
 from kampong.streaming.sources.learnt import read_up_to
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -16,10 +17,7 @@ GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 def open_bytes(path: str) -> tuple[Any, str, Any]:
     """Open a file, or stdin for "-"; return it decompressed, how it was compressed, and the file itself to close."""
-    try:
-        raw: Any = io.FileIO(0, closefd=False) if path == "-" else io.FileIO(path)
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
+    raw = _raw(path)
     if path != "-" and raw.seekable():
         start = raw.read(4)
         raw.seek(0)
@@ -33,6 +31,16 @@ def open_bytes(path: str) -> tuple[Any, str, Any]:
 
         return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"), "zstd", raw
     return raw, "", raw
+
+
+def _raw(path: str) -> Any:
+    """Return the bytes of a file, of stdin or of an address."""
+    if scheme_of(path):
+        return opened(path)
+    try:
+        return io.FileIO(0, closefd=False) if path == "-" else io.FileIO(path)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
 
 
 def room_on_disk() -> IO[bytes]:

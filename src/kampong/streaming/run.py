@@ -23,8 +23,8 @@ from kampong.streaming.errors import ColumnError, LearntError, RecordError, Resu
 from kampong.streaming.history.history import History, candidates
 from kampong.streaming.late import Waiting, answer_late, check_delay, copy_due
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
-from kampong.streaming.outputs.appended import DeadLetters, Written
-from kampong.streaming.outputs.rows import Output, format_of
+from kampong.streaming.outputs.letters import dead_letters
+from kampong.streaming.outputs.rows import format_of, output
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import (
     Answers,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kampong.predictor import Predictor
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
+    from kampong.streaming.outputs.appended import Written
 
 MOST_CLASSES = 1000
 MIXED = 10  # turns for each class that a stream in random order must be expected to have before it counts as sorted
@@ -169,9 +170,10 @@ def learn(
     model_file : str
         Where the model and the state of the run are saved; if a run is saved there already, it is resumed.
     out : str
-        Where to write row, label, prediction and coordinates of each good record; "-" is stdout.
+        Where to write row, label, prediction and coordinates of each good record: a file, "-" for stdout, or the
+        address of a broker, where each is a message with the key of its record.
     dead_letters : str
-        Where bad records go; by default `model_file` with ".dead.jsonl" added.
+        Where bad records go, a file or the address of a broker; by default `model_file` with ".dead.jsonl" added.
     classes : sequence
         The classes that may come. A record of another class is a dead letter.
     strict : bool
@@ -354,13 +356,19 @@ class _Learner:
         wanted = self.model.read("n_components")
         count = int(wanted) if isinstance(wanted, int) else COORDINATES
         columns = ("row", "label", "predicted", *(f"z{i + 1}" for i in range(count)))
-        self.out = Output(self.out_path, columns, self.written.get("out"), goes_on=new)
+        self.out = output(self.out_path, columns, self.written.get("out"), goes_on=new)
         named = self.letters != f"{self.model_file}.dead.jsonl"
-        self.dead = DeadLetters(self.letters, self.written.get("dead_letters"), goes_on=new, follow=named)
+        self.dead = dead_letters(self.letters, self.written.get("dead_letters"), goes_on=new, follow=named)
         self.began, run.finished = True, False
-        if new:  # from here on a run that is killed goes on with this source, and cuts back what it writes
+        if new:
             run.place = self.start
-            self.save()
+        if new or (self._to_brokers and not self.written):
+            self.save()  # from here on a run that is killed goes on with this source, and what it writes with that
+
+    @property
+    def _to_brokers(self) -> bool:
+        """Whether something is written to a broker."""
+        return any(map(sources.scheme_of, (self.out_path, self.letters)))
 
     def take(self, batch: Batch) -> None:
         """Score a batch, learn it, and write what is to be written."""
@@ -369,7 +377,8 @@ class _Learner:
         if batch.dead:
             if self.strict:
                 self._refuse(batch)
-            self.dead.add(batch.dead, self._file_of(batch.place or {}))
+            keys = batch.keys_of((one.record for one in batch.dead), run.counters.records)
+            self.dead.add(batch.dead, self._file_of(batch.place or {}), keys)
         batch = self._remember(batch)
         said = Said.nothing(batch.rows)
         if batch.rows and batch.X is not None and batch.y is not None:
@@ -377,12 +386,14 @@ class _Learner:
             run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
             run.counters.pairs += batch.rows - 1
             numbers, parts, start = run.counters.records + batch.good + 1, [], 0
+            keys = batch.keys_of(batch.good.tolist(), run.counters.records) if self._to_brokers else []
             shown = candidates(batch.rows)
             while start < batch.rows:
                 stop = start + self._next(batch.y[start:])
                 mine = shown[np.searchsorted(shown, start) : np.searchsorted(shown, stop)] - start
                 part = self._predict(batch.X[start:stop], batch.y[start:stop], mine)
-                self.out.add(numbers[start:stop], {"label": batch.y[start:stop], "predicted": part.labels}, part.points)
+                values = {"label": batch.y[start:stop], "predicted": part.labels}
+                self.out.add(numbers[start:stop], values, part.points, keys[start:stop])
                 parts.append((stop - start, part))
                 start = stop
             said = together(parts)

@@ -12,7 +12,7 @@ from kampong.streaming.columns import cells
 from kampong.streaming.columns.text_hashing import Named, cut_name, hash_words, murmur
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kampong._core.compute import Float, Integer, Rows
     from kampong.streaming.columns.schema import Schema
@@ -71,6 +71,8 @@ class Batch:
         Missing numbers that were filled in.
     unknown : int
         Records with keys that the model does not know.
+    keys : sequence of str
+        What tells each record from all others of its source, where the source says it.
     """
 
     X: Rows | None
@@ -82,11 +84,16 @@ class Batch:
     named: Named | None = None
     filled: int = 0
     unknown: int = 0
+    keys: Sequence[str] = ()
 
     @property
     def rows(self) -> int:
         """Return the number of good records."""
         return len(self.good)
+
+    def keys_of(self, records: Iterable[int], before: int) -> list[str]:
+        """Return the keys of some records: what the source says, or their numbers, which count on from those before."""
+        return [self.keys[one] if self.keys else str(before + one + 1) for one in records]
 
 
 class Encoded(NamedTuple):

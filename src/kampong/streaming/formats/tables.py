@@ -18,6 +18,7 @@ from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.formats.delimited import to_numbers
 from kampong.streaming.formats.format import FIRST, Format
 from kampong.streaming.formats.sandboxed_reader import batches_apart
+from kampong.streaming.sources import opened, scheme_of
 from kampong.streaming.sources.blocks import GO_ON
 from kampong.streaming.sources.learnt import DIGITS, WITNESS, Fingerprint, chain, fingerprint
 
@@ -223,9 +224,11 @@ class Tables:
         self._batches = batches_apart(table.name) if source.untrusted else table.checked_batches
         self._reading: Any = None
         self.place, self.skipped = place, list[str]()
-        self._files: list[Any] = [Path(path) if path != "-" else path for path in source.files(table)]
+        self._files: list[Any] = [
+            Path(one) if one != "-" and not scheme_of(one) else one for one in source.files(table)
+        ]
         for file in self._files:
-            if file != "-" and not file.is_file():
+            if isinstance(file, Path) and not file.is_file():
                 raise SourceError(f"{file}: there is no such file or folder.")
         self._learns = source.known is not None
         self._known = {one.bytes.digest for one in source.known or () if one.bytes.size}
@@ -273,7 +276,7 @@ def _fingerprint(path: Any) -> Fingerprint:
     """Return what a file is recognised by; a pipe cannot be."""
     if path == "-":
         return Fingerprint()
-    with path.open("rb") as file:
+    with opened(path) if isinstance(path, str) else path.open("rb") as file:
         return fingerprint(file)
 
 
@@ -347,7 +350,7 @@ def _number(text: str | None) -> float | str | None:
 def _parquet_batches(path: Any, skip: int) -> Iterator[tuple[int, Any]]:
     """Yield the record batches of a Parquet file; whole row groups are skipped unread."""
     start = 0
-    with pa.parquet.ParquetFile(path) as file:
+    with pa.parquet.ParquetFile(opened(path) if isinstance(path, str) else path) as file:
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if start + rows <= skip:
@@ -373,7 +376,7 @@ def _all_arrow_batches(path: Any) -> Iterator[Any]:
         with pa.ipc.open_stream(pa.PythonFile(io.FileIO(0, closefd=False), mode="r")) as stream:
             yield from stream
         return
-    with pa.OSFile(str(path)) as raw:
+    with pa.PythonFile(opened(path), mode="r") if isinstance(path, str) else pa.OSFile(str(path)) as raw:
         if raw.read(len(ARROW.magic)) == ARROW.magic:
             file = pa.ipc.open_file(raw)
             for i in range(file.num_record_batches):

@@ -1,22 +1,15 @@
-"""Files that a run appends to, and cuts back to their saved length when it resumes: dead letters and outputs."""
+"""Files that a run appends to, and cuts back to their saved length when it resumes."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from kampong.streaming.errors import ClosedPipeError, OutputError, ResumeError
 from kampong.streaming.sources.learnt import CHUNK, DIGITS, digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kampong.streaming.columns.records import Dead
-
 
 NOTHING = digest(b"")
 
@@ -163,25 +156,3 @@ class Journal:
 
     def _append(self) -> IO[bytes]:
         return os.fdopen(os.open(self.path, self._flags, 0o666), "ab")
-
-
-class DeadLetters(Journal):
-    """The records that could not be used: one JSON object a line, with line, offset, reason and its beginning."""
-
-    begins = b"{"
-
-    def add(self, letters: Iterable[Dead], source: str = "") -> None:
-        """Append letters; `source` names the file that they come from, where there may be several."""
-        more = {"source": source} if source else {}
-        self.write(b"".join(_line(letter, more) for letter in letters))
-
-
-def _line(letter: Dead, more: dict[str, Any]) -> bytes:
-    facts: dict[str, Any] = {
-        **more,
-        "line": letter.line,
-        "offset": letter.offset,
-        "reason": letter.reason,
-        "record": letter.text,
-    }
-    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

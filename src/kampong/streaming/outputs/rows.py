@@ -1,4 +1,4 @@
-"""What a stream gives out, row by row: CSV, or JSON lines where the name of the file says so."""
+"""What a stream gives out, row by row: CSV, JSON lines where the name of the file says so, or messages of a broker."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from kampong.streaming.arrow import pa
 from kampong.streaming.outputs.appended import Journal, Written
+from kampong.streaming.outputs.messages import Messages
+from kampong.streaming.sources import scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kampong._core.compute import Float, Integer
 
@@ -19,7 +21,33 @@ JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 
 def format_of(path: str) -> str:
     """Return "jsonl" or "csv" from the name of an output."""
-    return "jsonl" if path.lower().endswith(JSON_ENDINGS) else "csv"
+    return "jsonl" if path.lower().endswith(JSON_ENDINGS) or scheme_of(path) else "csv"
+
+
+def output(
+    path: str, columns: tuple[str, ...], committed: Written | None = None, *, goes_on: bool = False
+) -> Output | RowMessages:
+    """Return what takes rows: a file, stdout, or a stream of a broker.
+
+    Parameters
+    ----------
+    path : str
+        A path, "-", an address, or "" for nothing.
+    columns : tuple of str
+        The columns, `row` first; coordinates are named z1, z2 and so on.
+    committed : Written or None
+        What it held at the last checkpoint; None for a new one.
+    goes_on : bool
+        Whether to write after rows that are there.
+
+    Returns
+    -------
+    Output or RowMessages
+        It is open.
+    """
+    if scheme_of(path):
+        return RowMessages(path, None if goes_on else committed)
+    return Output(path, columns, committed, goes_on=goes_on)
 
 
 class Output(Journal):
@@ -55,7 +83,13 @@ class Output(Journal):
             super().write(self.begins)
         return super().commit()
 
-    def add(self, rows: Integer, values: Mapping[str, np.ndarray | None], points: Float | None = None) -> None:
+    def add(
+        self,
+        rows: Integer,
+        values: Mapping[str, np.ndarray | None],
+        points: Float | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
         """Append rows.
 
         Parameters
@@ -66,11 +100,13 @@ class Output(Journal):
             Labels, predictions, probabilities; None where there are none yet.
         points : array of shape (n, p), optional
             Coordinates.
+        keys : sequence of str
+            What tells the records from all others; a file needs none.
         """
         if not self.path or not len(rows):
             return
         if self.format == "jsonl":
-            self.write(_json(rows, values, points))
+            self.write(b"\n".join(_json(rows, values, points)) + b"\n")
             return
         columns = [pa.array(rows)]
         for name in self.columns[1:]:
@@ -86,13 +122,27 @@ class Output(Journal):
         self.write(sink.getvalue().to_pybytes())
 
 
+class RowMessages(Messages):
+    """Rows of labels, predictions and coordinates as messages of a broker: a JSON object each."""
+
+    def add(
+        self,
+        rows: Integer,
+        values: Mapping[str, np.ndarray | None],
+        points: Float | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
+        """Send rows; a row without a key has its number."""
+        self.send(keys or [str(row) for row in rows.tolist()], _json(rows, values, points))
+
+
 def _column(values: np.ndarray | None, rows: int) -> Any:
     if values is None:
         return pa.nulls(rows, pa.string())
     return pa.array(np.ascontiguousarray(values))
 
 
-def _json(rows: Integer, values: Mapping[str, np.ndarray | None], points: Float | None) -> bytes:
+def _json(rows: Integer, values: Mapping[str, np.ndarray | None], points: Float | None) -> list[bytes]:
     import msgspec
 
     columns = {name: [None] * len(rows) if value is None else value.tolist() for name, value in values.items()}
@@ -102,4 +152,4 @@ def _json(rows: Integer, values: Mapping[str, np.ndarray | None], points: Float 
     for i, row in enumerate(rows.tolist()):
         record = {"row": row, **{name: column[i] for name, column in columns.items()}, "z": places[i]}
         lines.append(encode(record))
-    return b"\n".join(lines) + b"\n"
+    return lines

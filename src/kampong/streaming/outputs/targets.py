@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kampong.streaming.errors import OutputError, UsageError
+from kampong.streaming.sources import kind_of, scheme_of
+from kampong.streaming.sources.address import check_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
 
 STDIN, STDOUT = 0, 1
+BY_MESSAGE = ("--out", "--dead-letters")
 
 
 def check_targets(inputs: Mapping[str, Sequence[str]], targets: Mapping[str, str], endings: Sequence[str] = ()) -> None:
@@ -40,7 +43,9 @@ def check_targets(inputs: Mapping[str, Sequence[str]], targets: Mapping[str, str
         if _same(path, STDOUT, other, STDOUT):
             raise UsageError(f"{option} {path} and {second} {other} are one file. Give each a file of its own.")
     for option, path in written:
-        if path != "-":
+        if scheme_of(path):
+            _check_address(option, path)
+        elif path != "-":
             _check_writable(option, Path(path))
 
 
@@ -75,6 +80,14 @@ def _is_part(path: str, folder: str, endings: Sequence[str]) -> bool:
         return False
     inside = Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents
     return inside and Path(path).name.lower().endswith(tuple(endings))
+
+
+def _check_address(option: str, path: str) -> None:
+    """Refuse an address with a secret, and one of something that cannot be written to."""
+    check_address(path)
+    if option not in BY_MESSAGE:
+        raise UsageError(f"{option} {path}: this is an address. Give a file.")
+    kind_of(path).check_to_write(path)
 
 
 def _check_writable(option: str, path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from kampong.streaming.errors import SourceError
 
@@ -27,7 +27,14 @@ _KINDS: dict[str, Kind | str] = {
     "redis": "redis_stream.REDIS",
     "nats": "nats_stream.NATS",
     "kafka": "kafka_topic.KAFKA",
+    "s3": "objects.S3",
+    "gs": "objects.GS",
+    "https": "objects.HTTPS",
+    "http": "objects.HTTP",
 }
+HANDED_OUT_ONCE = ("mqtt", "mqtts", "amqp", "amqps", "stomp", "zmq", "pubsub", "sqs", "ws", "wss")
+"""Schemes of what cannot be replayed."""
+
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -81,8 +88,29 @@ def kind_of(path: str) -> Kind:
         return get("pipe" if path == "-" else "folder" if Path(path).is_dir() else "file")
     if scheme not in _KINDS or not get(scheme).has_address:
         known = ", ".join(f"{name}://" for name in names() if get(name).has_address)
+        if scheme in HANDED_OUT_ONCE:
+            raise SourceError(
+                f"{scheme}:// hands a message out once, so nothing can be read again after a crash. Pipe it into "
+                "`kampong learn - --live --format jsonl`, which goes on with what comes then."
+            )
         raise SourceError(f"{scheme}:// is no source that is known. Give a path, - for stdin, or one of {known}.")
     return get(scheme)
+
+
+def opened(path: str) -> BinaryIO:
+    """Open an address for reading bytes from any place.
+
+    Parameters
+    ----------
+    path : str
+        An address of one file.
+
+    Returns
+    -------
+    file object
+        Its bytes.
+    """
+    return kind_of(path).bytes_of(path)
 
 
 def saved_kind(name: str) -> Kind:

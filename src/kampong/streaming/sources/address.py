@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -11,7 +12,9 @@ from kampong.streaming.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECRETS = ("password", "passwd", "pass", "secret", "token", "auth", "sslpassword")
+SECRETS = ("password", "passwd", "pass", "secret", "token", "auth", "sslpassword", "sig", "apikey", "awsaccesskeyid")
+ENDINGS = ("password", "secret", "token", "signature", "credential", "key")
+"""How options end that hold secrets, such as those of signed addresses."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,9 @@ def check_address(text: str) -> None:
     except ValueError as error:
         raise UsageError(f"An address cannot be read: {error}. Check what is between // and the next /.") from None
     user, at, _ = parts.netloc.rpartition("@")
-    secret = (at and (":" in user or parts.scheme.lower() not in USER_NAMES)) or set(options) & set(SECRETS)
+    secret = (at and (":" in user or parts.scheme.lower() not in USER_NAMES)) or any(
+        one in SECRETS or re.split("[-_.]", one)[-1] in ENDINGS for one in options
+    )
     if secret:
         raise UsageError(
             f"The address {parts.scheme}://… holds a password or a token. It would be kept in the model file, so take "

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kampong.streaming.errors import ResumeError, SourceError
 from kampong.streaming.opening import Put, open_bytes, room_on_disk
+from kampong.streaming.sources import scheme_of
 from kampong.streaming.sources.learnt import CHUNK, DIGITS, WITNESS, Fingerprint, alike, digest, read_up_to
 from kampong.streaming.sources.quoted_lines import MOST_BYTES, cut_at
 
@@ -204,6 +205,8 @@ class Blocks:
 
     def _is_pipe(self) -> bool:
         """Tell whether the bytes come as someone writes them."""
+        if scheme_of(self.path):
+            return False
         mode = os.fstat(self._descriptor()).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
 

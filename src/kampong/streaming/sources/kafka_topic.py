@@ -8,8 +8,9 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kampong.streaming.errors import SourceError, UsageError
-from kampong.streaming.sources.messages import BrokerKind, Feed, Message, dropped
+from kampong.streaming.errors import OutputError, SourceError, UsageError
+from kampong.streaming.sources.blocks import PAUSE
+from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
 from kampong.streaming.sources.positions import LARGEST
 
 if TYPE_CHECKING:
@@ -107,10 +108,12 @@ class KafkaFeed(Feed):
 
     def _add(self, message: Any) -> None:
         """Add a message, unless it came after the end."""
-        i, offset = self._partitions.index(message.partition()), message.offset()
+        partition, offset = message.partition(), message.offset()
+        i = self._partitions.index(partition)
         end = None if self._ends is None else self._ends[i]
         if end is None or offset < end:
-            self.waiting[i].append(Message(message.value() or b"", "", offset, offset + 1))
+            key = f"{self._topic}-{partition}-{offset}"
+            self.waiting[i].append(Message(message.value() or b"", "", offset, offset + 1, key))
         self._over[i] = end is not None and offset + 1 >= end
 
     def _note(self, message: Any) -> None:
@@ -136,6 +139,62 @@ class KafkaFeed(Feed):
         self._consumer.close()
 
 
+class KafkaSink(Sink):
+    """Messages of a topic with the keys of their records, so that a compacted topic keeps the newest of each key."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        self._kafka: Any = importlib.import_module("confluent_kafka")
+        self._name, self._topic, self._sent, self._error = name, address.path, 0, ""
+        settings = {"log_level": 2, **_settings(name), "bootstrap.servers": address.server}
+        self._producer: Any = self._kafka.Producer(
+            {**settings, "enable.idempotence": True, "linger.ms": 20, "message.timeout.ms": int(1000 * AWAY)}
+        )
+
+    def begin(self, sent: int | None) -> int:
+        """Begin to write: what comes again has the keys that it had."""
+        self._sent = sent or 0
+        try:
+            self._producer.list_topics(self._topic, timeout=PATIENCE)
+        except self._kafka.KafkaException as error:
+            raise OutputError(f"{self._name}: {error.args[0].str()}. {WRITE_AGAIN}") from None
+        return self._sent
+
+    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Send messages; wait if too many are on their way."""
+        for key, data in messages:
+            while True:
+                try:
+                    self._producer.produce(self._topic, data, key, on_delivery=self._delivered)
+                    break
+                except BufferError:
+                    self._producer.poll(PAUSE)
+                except self._kafka.KafkaException as error:
+                    raise OutputError(f"{self._name}: {error.args[0].str()}. {WRITE_AGAIN}") from None
+        self._producer.poll(0)
+        self._sent += len(messages)
+        self._check()
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._error = error.str()
+
+    def _check(self) -> None:
+        if self._error:
+            raise OutputError(f"{self._name}: {self._error}. {WRITE_AGAIN}")
+
+    def flush(self) -> int:
+        """Wait until the broker has all messages; return how many were sent."""
+        left = self._producer.flush(2 * AWAY)  # by then each is delivered, or has an error
+        self._error = self._error or (f"{left:,} messages could not be delivered" if left else "")
+        self._check()
+        return self._sent
+
+    def close(self) -> None:
+        """Drop what is not delivered: only a run that has failed leaves something."""
+        self._producer.purge()
+        self._producer.flush(PATIENCE)
+
+
 class KafkaTopic(BrokerKind):
     """Topics of Kafka, or of a broker that speaks its protocol."""
 
@@ -146,6 +205,10 @@ class KafkaTopic(BrokerKind):
     def connect(self, source: Source, address: Address) -> KafkaFeed:
         """Connect to a topic."""
         return KafkaFeed(source.path, address)
+
+    def connect_to_write(self, path: str, address: Address) -> KafkaSink:
+        """Connect to a topic that is written to."""
+        return KafkaSink(path, address)
 
 
 KAFKA = KafkaTopic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from kampong.streaming import formats
 from kampong.streaming.errors import SourceError, UsageError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.formats.format import AnyPlace, Format, Opened
+    from kampong.streaming.sources.messages import Sink
     from kampong.streaming.sources.source import Source
 
 
@@ -38,6 +39,8 @@ class Kind(ABC):
         The modules that this extra installs.
     has_address : bool
         Whether such a source has an address and not a path.
+    lone : bool
+        Whether such a source is read alone, and not one after another.
     options : tuple of str
         The fields of `Source` that belong to it, of "query", "order_by", "field" and "start".
     untrusted : bool
@@ -51,6 +54,7 @@ class Kind(ABC):
     extra: str = ""
     packages: tuple[str, ...] = ()
     has_address: ClassVar[bool] = True
+    lone: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ()
     untrusted: ClassVar[bool] = True
 
@@ -93,9 +97,25 @@ class Kind(ABC):
         """Tell whether more can come after the end, so that `--follow` can wait for it."""
         return True
 
+    def bytes_of(self, path: str) -> BinaryIO:
+        """Open an address for reading bytes from any place."""
+        raise SourceError(f"{path}: a source with an address is read alone. Give one at a time.")
+
+    def listing(self, path: str) -> list[str] | None:
+        """Return all files of a folder in their order, the hidden ones too; None for what is no folder."""
+        return None
+
     def inputs(self, source: Source) -> list[str]:
-        """Return the files of this machine that are read."""
+        """Return what is read and must not be written to."""
         return []
+
+    def check_to_write(self, path: str) -> None:
+        """Refuse an address that predictions and dead letters cannot go to."""
+        raise UsageError(f"{path}: only brokers can be written to. Give a file, or an address as redis://host/stream.")
+
+    def sink(self, path: str) -> Sink:
+        """Connect to an address that predictions or dead letters go to."""
+        raise NotImplementedError
 
     def missing(self) -> list[str]:
         """Return the packages that it needs and that are not installed."""
@@ -103,7 +123,7 @@ class Kind(ABC):
 
     def check(self, source: Source) -> None:
         """Refuse options that do not belong to it."""
-        if self.has_address and source.more:
+        if self.lone and source.more:
             raise SourceError(f"{source.name}: a source with an address is read alone. Give one at a time.")
         if self.has_address and source.live:
             raise UsageError(f"{source.path}: --live is for stdin; {self.name} goes on from the place it has come to.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -30,15 +31,20 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 STARTS = ("", "earliest", "latest")
+AWAY = 60.0
+"""Seconds that a server to which messages are written may be away."""
+
+WRITE_AGAIN = "Check the address and the server, then start again: the run goes on from its last save."
 
 
 class Message(NamedTuple):
-    """A message: its bytes or what is wrong with it, its number, and where its partition goes on after it."""
+    """A message: its bytes or what is wrong with it, its number, where its partition goes on after it, and its key."""
 
     data: bytes
     wrong: str
     number: int
     after: int | str
+    key: str = ""
 
 
 class Feed(ABC):
@@ -87,6 +93,38 @@ class Feed(ABC):
         """Close the connection."""
 
 
+class Sink(ABC):
+    """An open connection that writes messages to a stream, each with the key of the record that it is about."""
+
+    @abstractmethod
+    def begin(self, sent: int | None) -> int:
+        """Begin to write.
+
+        Parameters
+        ----------
+        sent : int or None
+            What `flush` returned when the model was last saved: messages after it may be there and come again. None to
+            write after what is there.
+
+        Returns
+        -------
+        int
+            How far the stream has come, as `flush` returns it.
+        """
+
+    @abstractmethod
+    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Send messages, each with its key; wait only if too many are on their way."""
+
+    @abstractmethod
+    def flush(self) -> int:
+        """Wait until the server has all messages; return how far the stream has come."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
 class BrokerKind(Kind):
     """Streams of messages, each of which is a record."""
 
@@ -96,14 +134,27 @@ class BrokerKind(Kind):
     def connect(self, source: Source, address: Address) -> Feed:
         """Connect to a stream."""
 
+    @abstractmethod
+    def connect_to_write(self, path: str, address: Address) -> Sink:
+        """Connect to a stream that is written to."""
+
     def place_type(self, chosen: Format) -> type[AnyPlace]:
         """Return the place that such sources share."""
         return Position
+
+    def sink(self, path: str) -> Sink:
+        """Connect to a stream that is written to."""
+        with extra(self.extra, f"{self.name}://"):
+            return self.connect_to_write(path, Address.of(path))
 
     def format(self, source: Source) -> str:
         """Return the format that was stated; otherwise JSON."""
         lines = [one for one in map(formats.get, formats.names()) if isinstance(one, LineFormat)]
         return self.stated(source, "jsonl", tuple(one.name for one in lines if not one.quoted(source)))
+
+    def inputs(self, source: Source) -> list[str]:
+        """Return the stream, which predictions must not go to."""
+        return [source.path]
 
     def parser(self, chosen: Format) -> Callable[[Schema, Any], Batch]:
         """Return what makes rows and dead letters of messages."""
@@ -114,9 +165,13 @@ class BrokerKind(Kind):
         super().check(source)
         if source.start not in STARTS:
             raise UsageError(f"--from must be earliest or latest; got {source.start!r}.")
-        address = Address.of(source.path)
+        self.check_to_write(source.path)
+
+    def check_to_write(self, path: str) -> None:
+        """Refuse an address that names no stream."""
+        address = Address.of(path)
         if not (address.server and address.path):
-            raise UsageError(f"{source.path}: host and stream are needed, as in {self.example}.")
+            raise UsageError(f"{path}: host and stream are needed, as in {self.example}.")
 
     def open(
         self, source: Source, chosen: Format, place: Mapping[str, Any] | None, stop: threading.Event | None
@@ -138,11 +193,14 @@ class MessageBlock(Block):
         Their numbers in their partitions.
     unusable : tuple of Dead
         The other messages.
+    keys : tuple of str
+        What tells each message from all others.
     """
 
     usable: tuple[int, ...] = ()
     numbers: tuple[int, ...] = ()
     unusable: tuple[Dead, ...] = ()
+    keys: tuple[str, ...] = ()
 
     @property
     def blank(self) -> bool:
@@ -207,6 +265,10 @@ class Messages:
         waiting, turn, missed = self._feed.waiting, self.place.turn, 0
         late, wanted = time.monotonic() + LATE, self.place.size
         while len(taken) < wanted:
+            if rounds := min((wanted - len(taken)) // len(waiting), *map(len, waiting)):
+                taken += self._rounds(turn, rounds)
+                missed = 0
+                continue
             if waiting[turn]:
                 message = waiting[turn].popleft()
                 self._at[turn], missed = message.after, 0
@@ -228,24 +290,38 @@ class Messages:
                 missed = 0
         return (taken, turn) if taken else None
 
+    def _rounds(self, turn: int, rounds: int) -> Iterator[Message]:
+        """Return so many messages of each partition, in turns."""
+        order = [*range(turn, len(self._feed.waiting)), *range(turn)]
+        each = [[self._feed.waiting[i].popleft() for _ in range(rounds)] for i in order]
+        for i, some in zip(order, each, strict=True):
+            self._at[i] = some[-1].after
+        return itertools.chain.from_iterable(zip(*each, strict=True))
+
     def _block(self, taken: Sequence[Message], turn: int) -> MessageBlock:
         """Return messages as a block, with the place after them."""
         before, self.place, self._found = self.place, self.place.after(len(taken), self._at, turn), True
         lines, usable, dead = [], [], []
         for i, one in enumerate(taken):
-            wrong = one.wrong or ("the message is empty" if not one.data.strip() else "")
-            if len(one.data) > self._most:
+            wrong = one.wrong
+            if not one.data.strip():
+                wrong = wrong or "the message is empty"
+            elif len(one.data) > self._most:
                 wrong = f"the message has {len(one.data):,} bytes, more than a record may have"
             if wrong:
                 dead.append(Dead(i, before.in_source + i + 1, one.number, wrong, shown(one.data)))
                 continue
-            # A message is one record: a line break in it is a space, as between the parts of a JSON object.
-            lines.append(one.data.replace(b"\n", b" ") if b"\n" in one.data else one.data)
+            lines.append(one.data)
             usable.append(i)
         data = b"\n".join(lines) + b"\n" if lines else b""
+        if data.count(b"\n") > len(lines):
+            # A message is one record: a line break in it is a space, as between the parts of a JSON object.
+            data = b"\n".join(line.replace(b"\n", b" ") for line in lines) + b"\n"
         numbers = tuple(taken[i].number for i in usable)
-        end: Any = self.place
-        return MessageBlock(data, 0, before.in_source, end, usable=tuple(usable), numbers=numbers, unusable=tuple(dead))
+        keys, end = tuple(one.key for one in taken), cast("Any", self.place)
+        return MessageBlock(
+            data, 0, before.in_source, end, usable=tuple(usable), numbers=numbers, unusable=tuple(dead), keys=keys
+        )
 
 
 def parse_messages(chosen: Format, schema: Schema, part: MessageBlock) -> Batch:
@@ -267,12 +343,13 @@ def parse_messages(chosen: Format, schema: Schema, part: MessageBlock) -> Batch:
     """
     which = np.array(part.usable, dtype=np.int64)
     if not len(which):
-        return Batch(None, None, which, list(part.unusable), len(part.unusable))
+        return Batch(None, None, which, list(part.unusable), len(part.unusable), keys=part.keys)
     batch = chosen.parse(schema, part)
     if batch.records != len(which):  # such as a comment, which is no record in a file
         return parse_messages(chosen, schema, _without_comments(chosen, schema, part))
     dead = [*part.unusable, *(one._replace(record=int(which[one.record])) for one in batch.dead)]
     batch.good, batch.dead, batch.records = which[batch.good], sorted(dead), len(which) + len(part.unusable)
+    batch.keys = part.keys
     return batch
 
 

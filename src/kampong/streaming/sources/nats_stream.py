@@ -1,4 +1,4 @@
-"""Streams of NATS JetStream, read by their sequence numbers."""
+"""Streams of NATS JetStream, read by their sequence numbers, and written to with a subject per record."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import os
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kampong.streaming.errors import SourceError
-from kampong.streaming.sources.messages import BrokerKind, Feed, Message, dropped
+from kampong.streaming.errors import OutputError, SourceError
+from kampong.streaming.sources.blocks import PAUSE
+from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from kampong.streaming.sources.address import Address
     from kampong.streaming.sources.source import Source
@@ -22,40 +24,26 @@ if TYPE_CHECKING:
 AT_ONCE = 1000  # messages of one request
 PATIENCE = 10.0  # seconds that a server may take to answer
 FORGOTTEN = 60.0  # seconds after which the server forgets a reader that is gone
+NO_PART = {ord(one): f"%{ord(one):02X}" for one in "% .*>"}  # what a part of a subject must not hold
 
 
-class NatsFeed(Feed):
-    """The messages of a stream.
+class Connection:
+    """A client of a server, which works in a thread of its own.
 
     Credentials come from the environment: NATS_CREDS (a file), NATS_TOKEN, or NATS_USER and NATS_PASSWORD.
     """
 
-    def __init__(self, name: str, address: Address) -> None:
+    def __init__(self, address: Address) -> None:
         self._nats: Any = importlib.import_module("nats")
         self._api: Any = importlib.import_module("nats.js.api")
-        self._name, self._stream = name, address.path
+        self._stream = address.path
         scheme = "tls" if address.options.get("tls", "") == "yes" else "nats"
         self._servers = [f"{scheme}://{one}" for one in address.server.split(",")]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.waiting = [deque()]
-        self._next, self._over, self._choice = 1, False, ""
-        self._end: int | None = None
         self._client: Any = None
-        self._reader: Any = None
-        self._delivered = 0
-        try:
-            self._wait(self._connect())
-            self.identity = f"nats {self._stream} {self._created(self._info())}"
-        except BaseException as error:
-            self.close()
-            if isinstance(error, self._failures()):
-                raise SourceError(
-                    f"{name}: {str(error) or type(error).__name__}. Check the address, and that the server runs with "
-                    "JetStream and has this stream."
-                ) from None
-            raise
+        self._js: Any = None
 
     def _failures(self) -> tuple[type[BaseException], ...]:
         return (self._nats.errors.Error, OSError, TimeoutError)
@@ -80,9 +68,51 @@ class NatsFeed(Feed):
         await asyncio.wait_for(
             client.connect(self._servers, allow_reconnect=False, error_cb=quiet, **options), PATIENCE
         )
+        self._js = client.jetstream()
 
     def _info(self) -> Any:
-        return self._wait(self._client.jetstream().stream_info(self._stream))
+        return self._wait(self._js.stream_info(self._stream))
+
+    def _last_words(self) -> None:
+        """Do what is to be done before the connection is closed."""
+
+    def close(self) -> None:
+        """Close the connection, and end the thread of the client."""
+        if self._loop.is_closed():
+            return
+        if self._client is not None and self._client.is_connected:
+            try:
+                self._last_words()
+                self._wait(self._client.close())
+            except self._failures():
+                pass
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+        self._loop.close()
+
+
+class NatsFeed(Connection, Feed):
+    """The messages of a stream."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        super().__init__(address)
+        self._name = name
+        self.waiting = [deque()]
+        self._next, self._over, self._choice = 1, False, ""
+        self._end: int | None = None
+        self._reader: Any = None
+        self._delivered = 0
+        try:
+            self._wait(self._connect())
+            self.identity = f"nats {self._stream} {self._created(self._info())}"
+        except BaseException as error:
+            self.close()
+            if isinstance(error, self._failures()):
+                raise SourceError(
+                    f"{name}: {str(error) or type(error).__name__}. Check the address, and that the server runs with "
+                    "JetStream and has this stream."
+                ) from None
+            raise
 
     @staticmethod
     def _created(info: Any) -> str:
@@ -139,7 +169,7 @@ class NatsFeed(Feed):
             ack_policy=api.AckPolicy.NONE,
             inactive_threshold=FORGOTTEN,
         )
-        self._reader = self._wait(self._client.jetstream().pull_subscribe(">", stream=self._stream, config=config))
+        self._reader = self._wait(self._js.pull_subscribe(">", stream=self._stream, config=config))
         self._delivered = 0
 
     async def _some(self, seconds: float) -> list[Any]:
@@ -161,7 +191,8 @@ class NatsFeed(Feed):
             self._check(self._info().state)
         self._delivered, self._next = numbers.consumer, numbers.stream + 1
         if self._end is None or numbers.stream <= self._end:
-            self.waiting[0].append(Message(message.data, "", numbers.stream, self._next))
+            key = f"{self._stream}-{numbers.stream}"
+            self.waiting[0].append(Message(message.data, "", numbers.stream, self._next, key))
         self._note_end()
 
     def _note_end(self) -> None:
@@ -171,20 +202,73 @@ class NatsFeed(Feed):
         """Tell whether all messages that were there have been fetched."""
         return self._over
 
-    def close(self) -> None:
-        """Close the connection, and end the thread of the client."""
-        if self._loop.is_closed():
+    def _last_words(self) -> None:
+        """Let the server forget the reader."""
+        if self._reader is not None:
+            self._wait(self._reader.unsubscribe())
+
+
+class NatsSink(Connection, Sink):
+    """Messages of a stream that keeps one of each subject, which is the key of a record: a replay overwrites."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        super().__init__(address)
+        self._name, self._sent = name, 0
+
+    def begin(self, sent: int | None) -> int:
+        """Begin to write; a stream that is not there is made."""
+        self._sent = sent or 0
+        self._ask(self._prepare, patience=0.0)
+        return self._sent
+
+    async def _prepare(self) -> None:
+        """Make the stream, or see that it keeps one message of each subject below its name."""
+        subjects = f"{self._stream}.>"
+        try:
+            config = (await self._js.stream_info(self._stream)).config
+        except self._nats.js.errors.NotFoundError:
+            await self._js.add_stream(name=self._stream, subjects=[subjects], max_msgs_per_subject=1)
             return
-        if self._client is not None and self._client.is_connected:
+        if config.max_msgs_per_subject != 1 or subjects not in (config.subjects or ()):
+            raise OutputError(
+                f"{self._name}: a replay would not overwrite in this stream: it keeps {config.max_msgs_per_subject} "
+                f"messages of a subject (-1 is all), and its subjects are {', '.join(config.subjects or ())}. Make it "
+                f"with the subjects {subjects} and one message of each (nats stream add --max-msgs-per-subject 1), "
+                "or name a stream that is not there."
+            )
+
+    def _ask(self, work: Callable[[], Coroutine[Any, Any, None]], patience: float | None = None) -> None:
+        """Do something with the server, which may be away for so many seconds."""
+        end = time.monotonic() + (AWAY if patience is None else patience)
+        while True:
             try:
-                if self._reader is not None:
-                    self._wait(self._reader.unsubscribe())
-                self._wait(self._client.close())
-            except self._failures():
-                pass
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
-        self._loop.close()
+                if self._client is None or not self._client.is_connected:
+                    self._wait(self._connect())
+                self._wait(work())
+                return
+            except self._failures() as error:
+                if time.monotonic() >= end:
+                    reason = str(error) or type(error).__name__
+                    raise OutputError(f"{self._name}: {reason}. {WRITE_AGAIN}") from None
+                time.sleep(PAUSE)
+
+    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Send messages, and wait until the server has them."""
+        for start in range(0, len(messages), AT_ONCE):
+            some = messages[start : start + AT_ONCE]
+            self._ask(partial(self._publish, some))
+        self._sent += len(messages)
+
+    async def _publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        publish, before = self._js.publish_async, f"{self._stream}."
+        waiting = [await publish(before + key.translate(NO_PART), data) for key, data in messages]
+        for one in await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE):
+            if isinstance(one, BaseException):
+                raise one
+
+    def flush(self) -> int:
+        """Return how many messages were sent: the server has them all."""
+        return self._sent
 
 
 class NatsStream(BrokerKind):
@@ -197,6 +281,10 @@ class NatsStream(BrokerKind):
     def connect(self, source: Source, address: Address) -> NatsFeed:
         """Connect to a stream."""
         return NatsFeed(source.path, address)
+
+    def connect_to_write(self, path: str, address: Address) -> NatsSink:
+        """Connect to a stream that is written to."""
+        return NatsSink(path, address)
 
 
 NATS = NatsStream()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kampong.streaming.sources.kind import Kind
@@ -24,6 +25,7 @@ class Paths(Kind):
     """
 
     has_address: ClassVar[bool] = False
+    lone: ClassVar[bool] = False
 
     def __init__(self, name: str, example: str, place: str, replayable: str = "yes") -> None:
         self.name, self.example, self.place, self.replayable = name, example, place, replayable
@@ -41,6 +43,12 @@ class Paths(Kind):
     def can_follow(self, chosen: Format) -> bool:
         """Tell whether such a file grows line by line."""
         return chosen.can_grow
+
+    def listing(self, path: str) -> list[str] | None:
+        """Return all files of a folder and of the folders in it, by name; None for what is no folder."""
+        if path == "-" or not Path(path).is_dir():
+            return None
+        return sorted(str(one) for one in Path(path).rglob("*") if one.is_file())
 
     def inputs(self, source: Source) -> list[str]:
         """Return the paths."""

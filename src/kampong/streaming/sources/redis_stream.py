@@ -1,8 +1,9 @@
-"""Streams of Redis: entries with a field of one record each, or whose fields are the columns."""
+"""Streams of Redis: entries with a field of one record each, or whose fields are the columns; predictions too."""
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import re
 import time
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from kampong.streaming.errors import SourceError, UsageError
-from kampong.streaming.sources.messages import BrokerKind, Feed, Message, dropped
+from kampong.streaming.errors import OutputError, ResumeError, SourceError, UsageError
+from kampong.streaming.sources.blocks import PAUSE
+from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
 from kampong.streaming.sources.positions import LARGEST
 
 if TYPE_CHECKING:
@@ -27,25 +29,12 @@ NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class RedisFeed(Feed):
-    """The entries of a stream.
-
-    Credentials come from the environment: REDIS_PASSWORD or REDISCLI_AUTH, and REDIS_USERNAME.
-    """
+    """The entries of a stream."""
 
     def __init__(self, name: str, address: Address, field: str) -> None:
         self._redis: Any = importlib.import_module("redis")
         self._name, self._key, self._field = name, address.path, field.encode()
-        host, _, port = address.server.partition(":")
-        if not port.isdigit() and port:
-            raise UsageError(f"{name}: {port!r} is no port. Write redis://host:6379/stream.")
-        self._client = self._redis.Redis(
-            host=host,
-            port=int(port or 6379),
-            db=int(address.options.get("db", 0)),
-            ssl=address.options.get("tls", "") == "yes",
-            username=os.environ.get("REDIS_USERNAME"),
-            password=os.environ.get("REDIS_PASSWORD") or os.environ.get("REDISCLI_AUTH"),
-        )
+        self._client = _client(name, address)
         self.identity, self.waiting = f"redis {self._key}", [deque()]
         self._last, self._end, self._over, self._choice = START, "+", False, ""
 
@@ -78,7 +67,7 @@ class RedisFeed(Feed):
         for key, fields in found:
             self._last = key.decode()
             number = int(self._last.partition("-")[0])
-            self.waiting[0].append(Message(*self._record(fields), number, self._last))
+            self.waiting[0].append(Message(*self._record(fields), number, self._last, f"{self._key}-{self._last}"))
         if not found and self._end != "+":
             self._over = True
         elif not found:
@@ -119,6 +108,84 @@ class RedisFeed(Feed):
         self._client.close()
 
 
+class RedisSink(Sink):
+    """Entries of a stream with the fields `key` and `data`; their ids are whole numbers that count on.
+
+    What was sent after the model was last saved is found by its keys, so that a replay sends nothing twice.
+    """
+
+    def __init__(self, name: str, address: Address) -> None:
+        self._redis: Any = importlib.import_module("redis")
+        self._name, self._key, self._client = name, address.path, _client(name, address)
+        self._last, self._there = 0, set[str]()
+
+    def begin(self, sent: int | None) -> int:
+        """Begin to write after what is there."""
+        last = self._ask(self._newest, patience=0.0)
+        if sent is not None and last < sent:
+            raise ResumeError(
+                f"{self._name}: the stream has come to entry {last:,}, and {sent:,} had been written when the model "
+                "was last saved. Put the stream back, or start a new model with another --model."
+            )
+        at = last if sent is None else sent
+        while at < last:
+            found = self._ask(lambda at=at: self._client.xrange(self._key, min=f"{at + 1}-0", count=LARGEST))
+            if not found:
+                break
+            self._there.update(fields.get(b"key", b"").decode("utf-8", "replace") for _, fields in found)
+            at = int(found[-1][0].partition(b"-")[0])
+        self._last = last
+        return last if sent is None else sent
+
+    def _newest(self) -> int:
+        """Return the number of the newest entry that the stream has had."""
+        if not self._client.exists(self._key):
+            return 0
+        return int(self._client.xinfo_stream(self._key)["last-generated-id"].partition(b"-")[0])
+
+    def _ask(self, work: Any, patience: float | None = None) -> Any:
+        """Ask the server, which may be away for so many seconds."""
+        end = time.monotonic() + (AWAY if patience is None else patience)
+        while True:
+            try:
+                return work()
+            except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
+                gone = isinstance(error, self._redis.AuthenticationError) or time.monotonic() >= end
+                if gone:
+                    raise OutputError(f"{self._name}: {error}. {WRITE_AGAIN}") from None
+                time.sleep(PAUSE)
+            except self._redis.RedisError as error:
+                raise OutputError(f"{self._name}: {error}. {WRITE_AGAIN}") from None
+
+    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Send messages, except those that are there."""
+        fresh = [one for one in messages if one[0] not in self._there] if self._there else messages
+        for start in range(0, len(fresh), LARGEST):
+            some = fresh[start : start + LARGEST]
+            tries = itertools.count()
+            self._ask(lambda some=some, tries=tries: self._add(some, next(tries) > 0))
+            self._last += len(some)
+
+    def _add(self, messages: Sequence[tuple[str, bytes]], again: bool) -> None:
+        """Send messages with the numbers that follow; those that arrived before the connection broke stay."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for i, (key, data) in enumerate(messages):
+                pipe.xadd(self._key, {"key": key, "data": data}, id=f"{self._last + 1 + i}-0")
+            found = pipe.execute(raise_on_error=False)
+        for one in found:
+            if isinstance(one, Exception) and not (again and "equal or smaller" in str(one)):
+                raise one
+
+    def flush(self) -> int:
+        """Return the number of the newest entry: every one was acknowledged when it was sent."""
+        self._there.clear()
+        return self._last
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
 class RedisStream(BrokerKind):
     """Streams of Redis, or of a server that speaks its protocol."""
 
@@ -131,8 +198,27 @@ class RedisStream(BrokerKind):
         """Connect to a stream."""
         return RedisFeed(source.path, address, source.field or address.options.get("field", ""))
 
+    def connect_to_write(self, path: str, address: Address) -> RedisSink:
+        """Connect to a stream that is written to."""
+        return RedisSink(path, address)
+
 
 REDIS = RedisStream()
+
+
+def _client(name: str, address: Address) -> Any:
+    """Return a client; credentials come from REDIS_PASSWORD or REDISCLI_AUTH, and REDIS_USERNAME."""
+    host, _, port = address.server.partition(":")
+    if not port.isdigit() and port:
+        raise UsageError(f"{name}: {port!r} is no port. Write redis://host:6379/stream.")
+    return importlib.import_module("redis").Redis(
+        host=host,
+        port=int(port or 6379),
+        db=int(address.options.get("db", 0)),
+        ssl=address.options.get("tls", "") == "yes",
+        username=os.environ.get("REDIS_USERNAME"),
+        password=os.environ.get("REDIS_PASSWORD") or os.environ.get("REDISCLI_AUTH"),
+    )
 
 
 def _order(key: str) -> tuple[int, int]:

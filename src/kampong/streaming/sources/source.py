@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import queue
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema
 from kampong.streaming.errors import SourceError
 from kampong.streaming.opening import open_bytes
-from kampong.streaming.sources.address import check_address
+from kampong.streaming.sources.address import Address, check_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,7 +112,8 @@ class Source:
             raise SourceError(f"{self.name}: stdin cannot be read together with files. Give files only.")
         found: list[str] = []
         for path in (self.path, *self.more):
-            found += _inside(path, wanted) if path != "-" and Path(path).is_dir() else [path]
+            listing = sources.kind_of(path).listing(path)
+            found += [path] if listing is None else _of_format(listing, wanted, path)
         return found
 
     def open(
@@ -191,16 +193,17 @@ class Source:
             raise SourceError(
                 f"stdin has no file name that shows its format. State it, for instance with --format {example}."
             )
-        path, known = Path(self.path), formats.latest_first()
-        if path.is_dir():
-            found = [one for one in known if _inside(self.path, one, needed=False)]
+        path, known, listing = self.path, formats.latest_first(), self.kind.listing(self.path)
+        if listing is not None:
+            found = [one for one in known if _of_format(listing, one)]
             if not found:
                 raise SourceError(f"{path}: the folder holds no file of a known format: {', '.join(formats.names())}.")
             if len(found) > 1:
                 names = " and ".join(one.name for one in found)
                 raise SourceError(f"{path}: the folder holds files of {names}. State which with --format.")
         else:
-            endings = [ending.lower() for ending in path.suffixes if ending.lower() not in COMPRESSED]
+            suffixes = Path(_plain(path)).suffixes
+            endings = [ending.lower() for ending in suffixes if ending.lower() not in COMPRESSED]
             found = [one for one in known if endings and endings[-1] in one.endings] or self._recognised(known)
         if not found:
             raise SourceError(f"{path}: its format is not known. State it with --format: {', '.join(formats.names())}.")
@@ -261,14 +264,22 @@ class Source:
             )
 
 
-def _inside(folder: str, wanted: Format, *, needed: bool = True) -> list[str]:
-    """Return the files of a format in a folder and the folders in it, by name; hidden ones are left out."""
+def _of_format(listing: Sequence[str], wanted: Format, folder: str = "") -> list[str]:
+    """Return the files of a format among those of a folder; hidden ones are left out. `folder` is one that has some."""
     endings = tuple(one + more for one in wanted.endings for more in ("", *COMPRESSED))
-    named = [one for one in Path(folder).rglob("*") if one.is_file() and one.name.lower().endswith(endings)]
-    found = sorted(str(one) for one in named if not one.name.startswith((".", "_")))
-    if needed and not found:
+    found = []
+    for one in listing:
+        name = _plain(one).replace(os.sep, "/").rpartition("/")[2]
+        if name.lower().endswith(endings) and not name.startswith((".", "_")):
+            found.append(one)
+    if folder and not found:
         raise SourceError(f"{folder}: the folder holds no {wanted.name} file (*{wanted.endings[0]}).")
     return found
+
+
+def _plain(path: str) -> str:
+    """Return a path, or that of an address."""
+    return Address.of(path).path if sources.scheme_of(path) else path
 
 
 class Either(threading.Event):
