@@ -86,6 +86,7 @@ LIMITS = {
     "report/snapshot": "MOST_PAIRS",
     "selection/evidence": "LARGEST EMPTY",
     "selection/folds": "SAME",
+    "selection/known_rows": "NOTHING",
     "selection/leave_one_out": "NOTHING",
     "selection/several_labels": "FAR",
     "solvers/gram": "ZERO",

@@ -21,6 +21,7 @@ ROOMS = (
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",
+    "kampong.adapters.mlflow",
     "kampong.adapters.onnx",
     "kampong.adapters.river",
     "kampong.adapters.spark",

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import Pipeline
 
 from kampong import (
     CoreVectorClassifier,
@@ -27,6 +28,7 @@ from kampong import (
     MaxMinOverClassifier,
     SupervisedKampongMeasure,
 )
+from kampong.export.linear_steps import log_softmax_steps
 from kampong.heads import HEADS, Head, LinearHead
 from own_heads import OURS
 
@@ -145,6 +147,32 @@ EXPORTED = [
 ]
 
 
+@pytest.mark.parametrize("model", EXPORTED, ids=str)
+def test_skops_trusts_every_type(model):
+    skops = pytest.importorskip("skops.io", reason="skops is not installed")
+    X, y = rows_of("iris")
+    X = X + 1e4  # a mean far from zero, for which sparse rows are made dense
+    plain = clone(model).fit(X, y).to_sklearn()
+    kept = skops.dumps(plain)
+    assert skops.get_untrusted_types(data=kept) == []
+    np.testing.assert_array_equal(skops.loads(kept).predict(sparse.csr_array(X)), plain.predict(X))
+
+
+def test_probabilities_are_exact_where_scores_are_large_and_where_they_underflow():
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([10.0**power * rng.standard_normal((50, 4)) for power in range(-3, 6)])
+    scores[0], scores[1] = [0.0, -1e-16, -800.0, -1e5], [1e5, 1e5 + 1e-11, 0.0, 3.0]
+    for count in (2, 3, 4):
+        given = scores[:, :count]
+        with np.errstate(all="raise", under="ignore"):
+            found = Pipeline(log_softmax_steps(count)).transform(given)
+        expected = special.log_softmax(given, axis=1)
+        assert found.max() <= 0.0
+        np.testing.assert_allclose(found, expected, rtol=1e-14, atol=0 if count == 2 else 1e-15)
+        certain = expected > -1e-6  # there the root of the tail enlarges what is lost
+        np.testing.assert_array_equal(found[certain], expected[certain])
+
+
 @pytest.mark.parametrize("fitted_on", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("model", EXPORTED, ids=str)
 def test_every_head_takes_dense_and_sparse_rows(model, fitted_on):
@@ -168,7 +196,7 @@ def test_rows_far_from_zero_keep_their_digits():
     far = X + 1e7
     model = FisherDiscriminant(ridge=0.1).fit(far, y)
     plain = model.to_sklearn()
-    assert [name for name, _ in plain.steps[:3]] == ["sparse", "dense", "centre"]
+    assert [name for name, _ in plain.steps[:3]] == ["rows", "dense", "centre"]
     assert model.to_sklearn(sparse=False).steps[0][0] == "centre"
     same(model, plain, far)
     assert abs(model.to_sklearn(sparse=True).predict_proba(far) - model.predict_proba(far)).max() > 1e-12

@@ -26,6 +26,7 @@ ROOMS = (
     "kampong.streaming",
     "kampong.adapters.dask",
     "kampong.adapters.federated",
+    "kampong.adapters.mlflow",
     "kampong.adapters.onnx",
     "kampong.adapters.river",
     "kampong.adapters.spark",
@@ -127,7 +128,9 @@ def test_links_lead_somewhere(path):
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_public_name_has_a_page_and_an_example(room):
     if room.startswith("kampong.adapters."):
-        library = {"dask": "dask", "river": "river", "onnx": "skl2onnx"}.get(room.rpartition(".")[2])
+        library = {"dask": "dask", "river": "river", "onnx": "skl2onnx", "mlflow": "mlflow"}.get(
+            room.rpartition(".")[2]
+        )
         if library:
             pytest.importorskip(library, reason=f"the {library} extra")
     text = (DOCS / "api" / "index.rst").read_text()

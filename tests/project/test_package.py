@@ -84,6 +84,7 @@ ENTRANCES = {
     "dask": "from kampong.adapters import dask",
     "river": "from kampong.adapters import river",
     "onnx": "from kampong.adapters import onnx",
+    "mlflow": "from kampong.adapters import mlflow",
     "spark": "from kampong.adapters import spark; spark.predict(model, None)",
     "spark to fit": "from kampong.adapters import spark; spark.fit(model, None, 'y', 'x')",
     "stream": "from kampong.streaming import learn",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     epilog="Examples:\n\n"
     "  kampong predict new.csv --model flowers.kampong > classes.csv\n\n"
     "  kampong predict new.csv --model flowers.kampong --set 0.9\n\n"
+    "  kampong predict new.csv --model flowers.kampong --reject 0.01\n\n"
     "  cat new.jsonl | kampong predict - --format jsonl -m log.kampong --probabilities --out classes.jsonl"
 )
 def predict(
@@ -54,6 +55,12 @@ def predict(
             "--set", help="Add the classes that each record may have, so that this share of the sets is right."
         ),
     ] = None,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            help="Predict 'none of these' for records that look like no class: at most this share of known records."
+        ),
+    ] = None,
     label: Annotated[str | None, typer.Option(help="The label column to ignore, if the model names none.")] = None,
     drop: Drop = None,
     file_format: Format = "auto",
@@ -70,7 +77,8 @@ def predict(
 ) -> None:
     """Predict the classes of the records of a source; columns are matched by name."""
     layout = apply_layout(label, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
-    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, probabilities, key, untrusted, coverage)
+    extras = probabilities, key, untrusted, coverage, reject
+    _apply("predict", source, model, out, layout, dead_letters, strict, quiet, *extras)
 
 
 @app.command(
@@ -143,6 +151,7 @@ def _apply(
     key: str | None,
     untrusted: bool,
     coverage: float | None = None,
+    reject: float | None = None,
 ) -> None:
     from kampong.streaming.apply import apply
     from kampong.streaming.sources.source import Source
@@ -157,6 +166,7 @@ def _apply(
         strict=strict,
         probabilities=probabilities,
         coverage=coverage,
+        reject=reject,
         stop=stop,
         key=key,
     )
@@ -164,5 +174,12 @@ def _apply(
     if 0 < done.dead <= FEW * done.records:
         where = f"see {dead_letters}" if dead_letters else "name a file with --dead-letters to see them"
         say(quiet, f"{done.dead:,} of {done.records:,} records could not be used; {where}.")
+    if done.rejected:
+        more = ", …" if done.rejected > len(done.listed) else ""
+        say(
+            quiet,
+            f"{done.rejected:,} of {done.rows:,} records look like no class: records "
+            f"{', '.join(map(str, done.listed))}{more}. They may be of a new class: label them, and learn them.",
+        )
     if received:
         raise SystemExit(128 + received[0])

@@ -1,4 +1,4 @@
-"""`kampong inspect`, `merge`, `score`, `report` and `key`: model files shown, merged, scored, drawn and signed."""
+"""`kampong inspect`, `card`, `merge`, `score`, `report` and `key`: model files shown, merged, scored and signed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,33 @@ def inspect(
         print(json.dumps(facts, ensure_ascii=False))
     else:
         show(facts)
+
+
+@app.command(
+    epilog="Examples:\n\n  kampong card flowers.kampong > flowers.md\n\n"
+    "  kampong card flowers.kampong --receipt removed.json --out flowers.md"
+)
+def card(
+    model: Annotated[str, typer.Argument(help="The model file.", show_default=False)],
+    out: Annotated[str, typer.Option("--out", "-o", help="The Markdown file, or - for stdout.")] = "-",
+    receipt: Annotated[
+        list[str] | None,
+        typer.Option(help="A receipt of kampong unlearn, held against the model. May be repeated.", show_default=False),
+    ] = None,
+    key: KeyFile = None,
+) -> None:
+    """Write a model card: data, choices, accuracy with its baselines, rows taken out, limits."""
+    from kampong.files.replace import write_bytes
+    from kampong.streaming.card import model_card
+    from kampong.streaming.outputs.targets import check_targets, key_file
+
+    receipts = list(receipt or ())
+    check_targets({"the model": [model], "a receipt": receipts, **key_file(key)}, {"--out": out})
+    text = model_card(model, receipts=receipts, key=key)
+    if out == "-":
+        print(text, end="")
+    else:
+        write_bytes(Path(out), text.encode())
 
 
 @app.command(epilog="Examples:\n\n  kampong merge monday.kampong tuesday.kampong --out week.kampong")

@@ -12,7 +12,7 @@ from kampong._core.locks import one_at_a_time
 from kampong.criteria import FisherCriterion, ridge_rule
 from kampong.data.validation import check_number
 from kampong.estimators.following import FollowsDrift
-from kampong.estimators.novelty import score_samples
+from kampong.estimators.novelty import predict_known, score_known, score_samples
 from kampong.estimators.parameters import check_scale, explain_lda_arguments, scale_reason
 from kampong.estimators.verification import same_class
 from kampong.files import savable
@@ -207,6 +207,8 @@ class FisherDiscriminant(FollowsDrift):
         self.effort = effort
 
     score_samples = score_samples
+    score_known = score_known
+    predict_known = predict_known
     same_class = same_class
 
     def _check_parameters(self) -> None:

@@ -60,7 +60,6 @@ def predict_set(self: DiscriminantSubspace, X: Any, alpha: float = 0.1, *, per_c
     """
     name = type(self).__name__
     alpha = check_number(name, "alpha", alpha, low=0.0, high=1.0, next_step="0.1 misses the class of one row in ten.")
-    rows = self._rows(X)
     with lock_of(self):
         if self._statistics.multilabel:
             raise ValueError(
@@ -74,6 +73,6 @@ def predict_set(self: DiscriminantSubspace, X: Any, alpha: float = 0.1, *, per_c
                 f"{self._kind().parameter}='auto' or head='best', which choose on such rows, and give at least ten of "
                 "them."
             )
-        logs = self.predict_log_proba(rows)
+        logs = self.predict_log_proba(X)
         bounds = losses.thresholds(alpha, logs.shape[1]) if per_class else losses.threshold(alpha)
     return np.asarray(-logs <= bounds)

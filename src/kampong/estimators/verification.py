@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg
 
 from kampong._core.compute import project
 from kampong._core.locks import lock_of
 from kampong.data.validation import refuse_overflow
+from kampong.selection.known_rows import logistic_near
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.held_out import keeps_rows
 
@@ -273,20 +274,5 @@ def _fit(scores: Float, same: np.ndarray, n_rows: int) -> tuple[float, float, fl
     weights = np.where(same, 0.5 / same.sum(), 0.5 / (~same).sum())
     unit = float(np.sqrt(weights @ np.square(scores))) or 1.0
     columns, start = np.stack([scores, np.full(len(scores), unit)]), np.array([1.0, 0.0])
-
-    def loss(at: Float) -> float:
-        return float(-weights @ special.log_expit(signs * (at @ columns)) + 0.5 * np.square(at - start).sum() / n_rows)
-
-    at, value = start, loss(start)
-    for _ in range(100):
-        chance = special.expit(-signs * (at @ columns))
-        slope = -columns @ (weights * signs * chance) + (at - start) / n_rows
-        curvature = (columns * (weights * chance * (1.0 - chance))) @ columns.T + np.eye(2) / n_rows
-        step, length = np.linalg.solve(curvature, slope), 1.0
-        while loss(at - length * step) > value and length > 1e-9:
-            length /= 2
-        at = at - length * step
-        gained, value = value - loss(at), loss(at)
-        if gained < 1e-12:
-            break
+    at, value = logistic_near(start, columns, signs, weights, 1.0 / n_rows)
     return (float(at[0]), float(at[1] * unit), value) if at[0] > 0 else (0.0, 0.0, float(np.log(2.0)))

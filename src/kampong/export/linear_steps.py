@@ -9,20 +9,28 @@ logistic regression, or a quadratic discriminant where nothing is calibrated.
 
 from __future__ import annotations
 
-from functools import partial, singledispatch
-from operator import methodcaller
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.sparse import csr_array
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    LabelBinarizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
 
 from kampong.heads import Cosine, Head, Hinge, LinearHead, Mixture, Quadratic, Regression
 from kampong.heads.hinge import SHIFT, STEEP
@@ -110,7 +118,7 @@ def head_steps(known: Predictor) -> Steps:
         *steps,
         ("scores", product(weights[seen])),
         ("offsets", shifted(-offsets[seen])),
-        ("log_softmax", FunctionTransformer(special.log_softmax, kw_args={"axis": 1})),
+        *log_softmax_steps(count),
         ("tail", FeatureUnion([("log", "passthrough"), ("root", root)])),
         ("head", _logistic(bend, np.where(seen, shift, -np.inf), classes)),
     ]
@@ -212,11 +220,13 @@ def _regression(head: Regression | Mixture) -> Features:
 def _softplus(steps: Steps, K: int, offsets: Float) -> Features:
     """Return log(log(1 + exp f)) as a part above LOW and one below, where it is f itself; steps lead to f."""
     above = [
-        ("above", FunctionTransformer(partial(np.maximum, LOW))),
-        ("softplus", FunctionTransformer(partial(np.logaddexp, 0.0))),
+        ("above", _clipped(K, LOW, np.inf)),
+        ("negative", FunctionTransformer(np.negative)),
+        ("log_expit", FunctionTransformer(special.log_expit)),
+        ("softplus", FunctionTransformer(np.negative)),
         ("log", FunctionTransformer(np.log)),
     ]
-    below = [("below", FunctionTransformer(partial(np.minimum, LOW))), ("shift", shifted(np.full(K, LOW)))]
+    below = [("below", _clipped(K, -np.inf, LOW)), ("shift", shifted(np.full(K, LOW)))]
     both = FeatureUnion([("above", Pipeline(above)), ("below", Pipeline(below))])
     return Features([*steps, ("log_softplus", both)], np.hstack([np.eye(K), np.eye(K)]), offsets)
 
@@ -279,10 +289,59 @@ def product(matrix: Float) -> TruncatedSVD:
 
 
 def _dense(n_features: int) -> Steps:
-    """Return what makes any rows sparse, and sparse rows dense: a function that takes both kinds does not exist."""
-    first: Any = FunctionTransformer(csr_array, validate=True, accept_sparse=True)
-    first.n_features_in_ = n_features
-    return [("sparse", first), ("dense", FunctionTransformer(methodcaller("toarray"), accept_sparse=True))]
+    """Return what takes dense and sparse rows, and gives dense ones: two classes do so together."""
+    rows: Any = MaxAbsScaler()  # by one: it takes sparse rows of every format
+    rows.scale_ = rows.max_abs_ = np.ones(n_features)
+    rows.n_features_in_, rows.n_samples_seen_ = n_features, 1
+    dense = ColumnTransformer([("rows", "passthrough", slice(0, n_features))], sparse_threshold=0.0)
+    return [("rows", rows), ("dense", dense.fit(np.zeros((1, n_features))))]
+
+
+def _clipped(n_features: int, low: float, high: float) -> MinMaxScaler:
+    """Return x ↦ min(max(x, low), high) as a fitted transformer."""
+    result: Any = MinMaxScaler((low, high), clip=True)
+    result.scale_, result.min_ = np.ones(n_features), np.zeros(n_features)
+    result.data_min_, result.data_max_, result.data_range_ = result.min_, result.scale_, result.scale_
+    result.n_features_in_, result.n_samples_seen_ = n_features, 1
+    fitted: MinMaxScaler = result
+    return fitted
+
+
+def log_softmax_steps(K: int) -> Steps:
+    """Return log softmax in two parts: a neural network without hidden layers above LOW, naive Bayes below it.
+
+    The network takes the largest score off before its exponentials, so it is exact near 0. There the root of the tail
+    would enlarge rounding. Its smallest probabilities are 0, where naive Bayes goes on with logarithms.
+    """
+    network: Any = MLPClassifier(hidden_layer_sizes=())
+    network.coefs_, network.intercepts_, network.out_activation_ = [np.eye(K)], [np.zeros(K)], "softmax"
+    network.n_layers_, network.n_outputs_, network.n_features_in_, network.classes_ = 2, K, K, np.arange(K)
+    bayes: Any = MultinomialNB()
+    bayes.feature_log_prob_, bayes.class_log_prior_ = np.eye(K), np.zeros(K)
+    bayes.classes_, bayes.n_features_in_ = np.arange(K), K
+    near = [
+        ("softmax", _as_step(network, "predict_proba")),
+        ("above", _clipped(K, float(np.exp(LOW)), 1.0)),
+        ("inverse", FunctionTransformer(np.reciprocal)),  # 1 / (1 / s) is s again, to the last bit
+        ("log", FunctionTransformer(np.log)),
+        ("negative", FunctionTransformer(np.negative)),
+    ]
+    far = [
+        ("log_softmax", _as_step(bayes, "predict_log_proba")),
+        ("below", _clipped(K, -np.inf, LOW)),
+        ("shift", shifted(np.full(K, LOW))),
+    ]
+    both = FeatureUnion([("above", Pipeline(near)), ("below", Pipeline(far))])
+    return [("log_softmax", both), ("sum", product(np.hstack([np.eye(K), np.eye(K)])))]
+
+
+def _as_step(classifier: Any, method: str) -> StackingClassifier:
+    """Return a step that gives what a method of a fitted classifier says of each class."""
+    result: Any = StackingClassifier([("classes", classifier)], cv="prefit")
+    result.estimators_, result.stack_method_ = [classifier], [method]
+    result.classes_ = np.arange(max(len(classifier.classes_), 3))  # of two, it would leave one out
+    fitted: StackingClassifier = result
+    return fitted
 
 
 def shifted(mean: Float | None, units: Float | None = None) -> StandardScaler:

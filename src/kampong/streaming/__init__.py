@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from kampong._core.extras import extra
 
 if TYPE_CHECKING:
+    from kampong.streaming.card import model_card
     from kampong.streaming.columns.schema import Layout
     from kampong.streaming.history.history import History
     from kampong.streaming.run import Run, learn
     from kampong.streaming.sources.source import Source
 
-__all__ = ["History", "Layout", "Run", "Source", "learn"]
+__all__ = ["History", "Layout", "Run", "Source", "learn", "model_card"]
 
 _HOMES = {
     "History": "history.history",
@@ -24,6 +25,7 @@ _HOMES = {
     "Run": "run",
     "Source": "sources.source",
     "learn": "run",
+    "model_card": "card",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,15 +29,27 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source, Stream
 
 
+NONE = "none of these"
+"""The class that is written for a row that looks like no class."""
+
+LISTED = 20
+"""Numbers of rejected records that are kept to be shown."""
+
+
 @dataclass
 class Applied:
-    """How far it has come: records read, good ones written, dead letters, missing numbers filled in, unknown keys."""
+    """How far it has come: records read, good ones written, dead letters, missing numbers filled in, unknown keys.
+
+    `rejected` counts the rows that look like no class, and `listed` has the numbers of the first of them.
+    """
 
     records: int = 0
     rows: int = 0
     dead: int = 0
     filled: int = 0
     unknown: int = 0
+    rejected: int = 0
+    listed: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,11 +64,14 @@ class Wanted:
         Whether to add the probability of the predicted class, or of every class.
     coverage : float or None
         The share of sets that are to hold the true class; None for no sets.
+    reject : float or None
+        The share of rows of known classes that may be rejected; None to reject none.
     """
 
     what: str
     probabilities: bool | str = False
     coverage: float | None = None
+    reject: float | None = None
 
     def columns(self, model: Any) -> tuple[str, ...]:
         """Return the names of the columns."""
@@ -72,14 +87,19 @@ class Wanted:
         values: dict[str, Any] = {}
         if self.coverage is not None:
             values["set"] = _joined(model.predict_set(X, 1.0 - self.coverage), model.classes_)
-        if not self.probabilities:
-            return {"predicted": model.predict(X), **values}, None
-        chances = model.predict_proba(X)
-        best = np.argmax(chances, axis=1)
-        values["predicted"] = model.classes_[best]
-        if self.probabilities == "all":
-            return values | dict(zip(_chances(model), chances.T, strict=True)), None
-        return values | {"probability": chances[np.arange(len(best)), best]}, None
+        if self.probabilities:
+            chances = model.predict_proba(X)
+            best = np.argmax(chances, axis=1)
+            values["predicted"] = model.classes_[best]
+            if self.probabilities == "all":
+                values |= dict(zip(_chances(model), chances.T, strict=True))
+            else:
+                values["probability"] = chances[np.arange(len(best)), best]
+        else:
+            values["predicted"] = model.predict(X)
+        if self.reject is not None:
+            values["predicted"] = _named(values["predicted"], model.predict_known(X, self.reject))
+        return values, None
 
 
 def apply(
@@ -92,6 +112,7 @@ def apply(
     strict: bool = False,
     probabilities: bool | str = False,
     coverage: float | None = None,
+    reject: float | None = None,
     watch: Callable[[Applied], None] | None = None,
     stop: threading.Event | None = None,
     key: Key = None,
@@ -117,6 +138,9 @@ def apply(
     coverage : float, optional
         Adds a column "set": the classes that a record may have, separated by `|`, so that this share of the sets holds
         the true class; see `predict_set`.
+    reject : float, optional
+        Rows that look like no class are "none of these", at most this share of rows of known classes; see
+        `predict_known`.
     watch : callable, optional
         Called after each batch.
     stop : threading.Event, optional
@@ -142,13 +166,15 @@ def apply(
     check_classes(learnt, model_file)
     if coverage is not None:
         _check_sets(learnt, coverage, model_file)
+    if reject is not None:
+        _check_reject(learnt, reject, model_file)
     if state is None:  # a model that no stream has learnt knows no means for what is missing
         source = replace(source, layout=replace(source.layout, missing="dead"))
     stream = source.open(schema=None if state is None else state.schema, apply=True, stop=stop)
     with closing(stream), warnings.catch_warnings():
         warnings.simplefilter("ignore", CriterionWarning)  # said when the model was learnt
         memory = None if state is None else state.memory
-        answers = Wanted(what, probabilities, coverage)
+        answers = Wanted(what, probabilities, coverage, reject)
         return _apply(stream, source, model, memory, answers, out, dead_letters, strict, watch, stop)
 
 
@@ -182,8 +208,13 @@ def _apply(
                 batch = batch if memory is None else memory.apply(batch)
                 done.filled += batch.filled
                 values, points = wanted.results(model, batch.X)
+                numbers = done.records + batch.good + 1
                 keys = batch.keys_of(batch.good.tolist(), done.records) if keyed else []
-                output.add(done.records + batch.good + 1, values, points, keys)
+                output.add(numbers, values, points, keys)
+                if wanted.reject is not None:
+                    rejected = numbers[values["predicted"] == NONE]
+                    done.rejected += len(rejected)
+                    done.listed += rejected[: LISTED - len(done.listed)].tolist()
             done.records, done.rows = done.records + batch.records, done.rows + batch.rows
             done.dead, done.unknown = done.dead + len(batch.dead), done.unknown + batch.unknown
             if watch is not None:
@@ -198,6 +229,12 @@ def _apply(
 def _chances(model: Any) -> tuple[str, ...]:
     """Return the names of the columns that hold the probability of each class."""
     return tuple(f"probability of {label}" for label in model.classes_.tolist())
+
+
+def _named(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return labels as text, and `NONE` for rows that were rejected."""
+    rejected = [one is None for one in known.tolist()]
+    return np.where(rejected, NONE, labels.astype(str)).astype(object)
 
 
 def _joined(sets: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -224,5 +261,25 @@ def _check_sets(learnt: StreamModel, coverage: float, model_file: str) -> None:
         )
     try:
         model.predict_set(np.zeros((1, model.n_features_in_)), 1.0 - coverage)
+    except ValueError as error:
+        raise StreamError(f"{model_file}: {error}") from None
+
+
+def _check_reject(learnt: StreamModel, rate: float, model_file: str) -> None:
+    """Refuse to reject where that cannot be done, before anything is written."""
+    if not 0.0 <= rate <= 1.0:
+        raise UsageError(f"--reject is the share of known records that may be rejected, from 0 to 1; got {rate:g}.")
+    model = learnt.estimator
+    if learnt.read("predict_known") is None:
+        raise StreamError(
+            f"{model_file}: a {type(model).__name__} cannot tell that a record is of no class. Learn with "
+            "FisherDiscriminant, the default method, for --reject."
+        )
+    if NONE in map(str, model.classes_.tolist()):
+        raise StreamError(
+            f"{model_file}: a class is called {NONE!r} already. Rename it, or use predict_known in Python."
+        )
+    try:
+        model.predict_known(np.zeros((1, model.n_features_in_)), rate)
     except ValueError as error:
         raise StreamError(f"{model_file}: {error}") from None
