@@ -26,7 +26,20 @@ FEW = 0.03
 """A larger share of dead letters is said loudly."""
 
 COMMANDS = (
-    *("demo", "learn", "predict", "score", "report", "project", "inspect", "merge", "unlearn", "sources", "key"),
+    *(
+        "demo",
+        "learn",
+        "predict",
+        "score",
+        "report",
+        "project",
+        "inspect",
+        "merge",
+        "unlearn",
+        "serve",
+        "sources",
+        "key",
+    ),
     "reproduce",
 )
 
