@@ -102,7 +102,7 @@ class Running:
 class Process:
     """`kampong serve` as a process of its own."""
 
-    def __init__(self, *arguments, port=0, quiet=True):
+    def __init__(self, *arguments, port=0):
         words = [sys.executable, "-m", "kampong", "serve", *map(str, arguments), "--port", str(port)]
         words += ["--token", READ, "--learn-token", LEARN] if "--no-token" not in arguments else []
         self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)

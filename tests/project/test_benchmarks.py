@@ -43,6 +43,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("loading", 50, "the first predict of a loaded model"),
         ("saving", 50, "check alone"),
         ("messy", 10, "behind the clean file"),
+        pytest.param("serving", 40, "while four clients teach", marks=pytest.mark.slow),
         pytest.param("live_page", 50, "readers and a slow one", marks=pytest.mark.slow),
         ("defaults", 50, "text: micro"),
         ("stages", 50, "calibrated"),
