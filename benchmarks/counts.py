@@ -91,7 +91,7 @@ LIMITS = {
     "report/live": "LONGEST_WAIT SHORTEST_TOKEN",
     "report/snapshot": "MOST_PAIRS",
     "serving/journal": "REMEMBERED",
-    "serving/learning_model": "SHARE PAUSE GROUP WAITING LONGEST_ID",
+    "serving/learning_model": "SHARE PAUSE GROUP WAITING WAITING_BYTES FULL LONGEST_ID",
     "serving/request_rows": "SHOWN",
     "serving/server": "SMALL THREADS LOOK PATIENCE DRAINED",
     "selection/evidence": "LARGEST EMPTY",

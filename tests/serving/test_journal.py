@@ -11,7 +11,7 @@ pytest.importorskip("tornado", reason="the server needs the `stream` extra")
 
 from kampong import CheckpointError
 from kampong.serving import journal
-from kampong.serving.journal import REMEMBERED, Answered, Entry
+from kampong.serving.journal import REMEMBERED, Answered, Entry, digest_of
 
 BODIES = (b'{"x": 1}', b"x\n1\n", "x,é\n".encode(), b"\xff\x00\n", b"")
 
@@ -65,6 +65,16 @@ def test_a_last_line_that_was_cut_short_is_dropped_wherever_it_was_cut(tmp_path)
         assert opened(str(path), held).entries[-1].body == b"more"
     path.write_bytes(data)
     assert opened(str(path), held).entries == entries()[:4]
+
+
+def test_answers_stay_if_a_kill_came_after_the_save_and_before_the_journal_was_told(tmp_path):
+    path = str(tmp_path / "m.journal")
+    first = opened(path, None)
+    first.append([Entry(1, "learn", "csv", b"x", "id 1", {"rows": 1}), Entry(2, "learn", "csv", b"y"), *entries(3)])
+    again = opened(path, first.held(2))
+    assert dict(again.answers) == {"id 1": Answered(digest_of("learn", "csv", b"x"), {"rows": 1})}
+    assert dict(opened(path, first.held(2)).answers) == dict(again.answers)
+    assert [one.number for one in again.entries] == [3, 4, 5, 6, 7]
 
 
 def test_a_damaged_line_before_others_is_refused(tmp_path):

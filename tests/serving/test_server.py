@@ -28,6 +28,7 @@ from kampong.serving import learning_model, server
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.model_file import read_model
 from serving_problems import COLUMNS, LEARN, READ, Process, Running, served_file
+from stream_problems import write_points
 
 ROW = {"x1": 2.5, "x2": 0.1, "x3": -0.2, "x4": 0.3}
 
@@ -392,6 +393,61 @@ def test_rows_are_learnt_taken_out_and_merged(tmp_path):
     fitted = before.merge(kampong.load(other)).partial_fit(X[:1], [rows[0]["kind"]])
     np.testing.assert_allclose(after.predict_proba(X), fitted.predict_proba(X), rtol=1e-6, atol=1e-8)
     assert len(Path(f"{path}.journal").read_text().splitlines()) == 3  # its head, and two answers
+
+
+def test_too_many_requests_are_put_off_and_a_large_journal_is_emptied(tmp_path, monkeypatch):
+    path, rows = served_file(tmp_path)
+    with Running(path, learns=True) as running:
+        teacher = running.client(LEARN)
+        with monkeypatch.context() as context:
+            context.setattr(learning_model, "WAITING_BYTES", 3)
+            status, answer = teacher.ask("POST", "/learn", rows[0])
+        assert (status, "Too many requests wait to be learnt" in answer["error"]) == (503, True)
+        monkeypatch.setattr(learning_model, "FULL", 3)
+        assert teacher.ask("POST", "/learn", rows[0])[0] == 200
+        for _ in range(600):
+            if not running.models["points"].unsaved:
+                break
+            time.sleep(0.05)
+        assert read_model(path)[1].counters.rows == 301
+        assert running.models["points"]._waiting == 0
+        teacher.close()
+    assert Path(f"{path}.journal").stat().st_mode & 0o077 == 0
+
+
+def test_a_signed_model_is_served_with_its_key(tmp_path):
+    key = tmp_path / "key"
+    command("key", key)
+    write_points(tmp_path / "a.csv", 200)
+    path = str(tmp_path / "points.kampong")
+    source = Source(str(tmp_path / "a.csv"), Layout(label="kind"))
+    learn(source, FisherDiscriminant(), model_file=path, key=str(key))
+    with pytest.raises(kampong.CheckpointError):
+        Running(path)
+    with Running(path, learns=True, key=str(key)) as running:
+        teacher = running.client(LEARN)
+        assert teacher.ask("POST", "/learn", {**ROW, "kind": "a"})[0] == 200
+        assert teacher.ask("POST", "/merge", Path(path).read_bytes())[1]["learnt"] == 401
+        teacher.close()
+    assert kampong.load(path, key=str(key)).n_samples_seen_ == 401
+
+
+def test_a_model_of_one_class_learns_another_before_it_predicts(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y,kind\n1,2,a\n2,3,a\n0,1,a\n")
+    path = str(tmp_path / "one.kampong")
+    learn(Source(str(tmp_path / "a.csv"), Layout(label="kind")), FisherDiscriminant(), model_file=path)
+    with Running(path, learns=True) as running:
+        teacher = running.client(LEARN)
+        status, answer = teacher.ask("POST", "/predict", [[1, 2]])
+        assert (status, "knows fewer than two classes, so nothing can be predicted" in answer["error"]) == (409, True)
+        teacher.ask("POST", "/learn", [[9, 9, "b"], [8, 9, "b"], [9, 8, "b"]])
+        for _ in range(600):
+            status, answer = teacher.ask("POST", "/predict", [[9, 9]])
+            if status == 200:
+                break
+            time.sleep(0.05)
+        assert answer["rows"][0]["predicted"] == "b"
+        teacher.close()
 
 
 def wait_for(client, version):

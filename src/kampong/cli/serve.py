@@ -71,8 +71,8 @@ def serve(
 ) -> None:
     """Answer requests with models, over HTTP: JSON, CSV, and the Open Inference Protocol.
 
-    Without --learn, a model file that is replaced is read again. Logs are JSON lines on stderr; --quiet leaves out what
-    goes well.
+    Without --learn, a model file that is replaced is read again. Logs are JSON lines on stderr; with --quiet, warnings
+    and errors alone.
     """
     import logging
 
@@ -82,7 +82,8 @@ def serve(
     secrets = _secrets(token, learn_token, no_token, host, learn)
     tls = _tls(certificate, private_key)
     log_to(sys.stderr, logging.WARNING if quiet else logging.INFO)
-    _run(named, learn, host, port, secrets, tls, max_request_bytes, checkpoint_every, key, quiet, bool(token))
+    made = not (token or no_token), learn and not (learn_token or no_token)
+    _run(named, learn, host, port, secrets, tls, max_request_bytes, checkpoint_every, key, quiet, made)
 
 
 def _run(
@@ -96,9 +97,10 @@ def _run(
     every: float,
     key: str | None,
     quiet: bool,
-    chosen: bool,
+    made: tuple[bool, bool],
 ) -> None:
     import asyncio
+    import contextlib
     import signal
 
     from kampong._core.compute import one_blas_thread
@@ -118,13 +120,14 @@ def _run(
             listening = service.listen()
         except OSError as error:
             raise OutputError(str(error.args[-1])) from None
-        _tell(service, quiet, chosen, learn)
+        _tell(service, quiet and port > 0, made)
 
         async def main() -> None:
             stop = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, stop.set)
+                with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process
+                    loop.add_signal_handler(number, stop.set)
             await service.run(listening, stop)
 
         with one_blas_thread():
@@ -135,16 +138,14 @@ def _run(
                 one.learner.stop()
 
 
-def _tell(service: Any, quiet: bool, chosen: bool, learn: bool) -> None:
+def _tell(service: Any, quiet: bool, made: tuple[bool, bool]) -> None:
     """Say where the server is, and the tokens that it has made, which nobody can guess."""
-    say(
-        quiet and (chosen or service.token is None),
-        f"Serving {', '.join(service.models)} at {service.address(with_token=not chosen)}",
-    )
-    if service.token is not None and not chosen:
+    names, address = ", ".join(service.models), service.address(with_token=made[0])
+    say(quiet and not any(made), f"Serving {names} at {address}")
+    if made[0]:
         say(False, f"Token for reading: {service.token}")
-    if learn and service.learn_token is not None:
-        say(quiet, f"Token for learning: {service.learn_token}")
+    if made[1]:
+        say(False, f"Token for learning: {service.learn_token}")
     if service.token is None:
         say(quiet, "WARNING: --no-token: every user of this machine can use the server.")
 

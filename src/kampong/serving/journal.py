@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +48,8 @@ class Entry:
         What was sent.
     request : str
         The id that the client gave, "" without one.
+    answer : dict
+        What a request with an id was answered.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Entry:
     kind: str
     body: bytes
     request: str = ""
+    answer: dict[str, Any] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -150,6 +153,7 @@ class Journal:
         """
         rest = [one for one in self.entries if one.number > number]
         again = {one.request for one in rest}
+        Path(self.path).touch(mode=0o600)  # it holds rows; an earlier file keeps its permissions
         kept = {name: one for name, one in answers.items() if name not in again}
         self.answers = OrderedDict(list(kept.items())[-REMEMBERED:])
         with replacing(Path(self.path)) as file:
@@ -198,7 +202,7 @@ class Journal:
             self._refuse("its first line is not that of a journal")
         base = number = first["number"]
         for record in records[1:]:
-            if "answer" in record:
+            if "action" not in record:
                 self.answers[record["request"]] = Answered(record["digest"], record["answer"])
                 continue
             entry = _entry(record)
@@ -218,6 +222,9 @@ class Journal:
                     f"the model file holds the first {number} requests, and the journal those from {self.base + 1} to "
                     f"{last}"
                 )
+            for one in self.entries:
+                if one.number <= number and one.request:  # saved, and killed before the journal was told
+                    self.answers[one.request] = Answered(one.digest, one.answer)
             self.entries = [one for one in self.entries if one.number > number]
             self.base = number
         elif self.entries:

@@ -39,8 +39,11 @@ PAUSE = 0.05
 GROUP = 64
 """Requests that share one write to the disk, at most."""
 
-WAITING = 1024
-"""Requests that may wait to be learnt; more are refused for the moment."""
+WAITING, WAITING_BYTES = 1024, 2**28
+"""Requests that may wait to be learnt, and their bytes; more are refused for the moment."""
+
+FULL = 2**26
+"""Bytes of a journal from which on the model is saved at once."""
 
 LONGEST_ID = 200
 
@@ -75,7 +78,7 @@ class LearningModel:
     def __init__(self, name: str, path: str, key: Key = None, *, checkpoint_every: float = 30.0) -> None:
         self.name, self.path, self._key, self._every = name, path, key_bytes(key), checkpoint_every
         self._lock, self._jobs = threading.Lock(), queue.Queue[Job | None](WAITING)
-        self._urgent = False
+        self._urgent, self._waiting, self._counting = False, 0, threading.Lock()
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._held = held(path)
         self._held.__enter__()
@@ -116,12 +119,19 @@ class LearningModel:
             raise RefusedError(503, "The server is stopping. Send the request, with the same id, to the next one.")
         done: Future[dict[str, Any]] = Future()
         try:
+            if self._waiting + len(body) > WAITING_BYTES:
+                raise queue.Full
             self._jobs.put_nowait(Job(action, kind, body, request, done))
         except queue.Full:
             raise RefusedError(
-                503, f"{WAITING:,} requests wait to be learnt. Send the request again later, with the same id."
+                503, "Too many requests wait to be learnt. Send the request again later, with the same id."
             ) from None
+        self._count_waiting(len(body))
         return done
+
+    def _count_waiting(self, size: int) -> None:
+        with self._counting:
+            self._waiting += size
 
     @property
     def number(self) -> int:
@@ -179,12 +189,12 @@ class LearningModel:
         """Learn requests again that were answered before."""
         for entry in entries:
             try:
-                answer = self._apply(entry.action, entry.kind, entry.body, entry.number)
+                self._apply(entry.action, entry.kind, entry.body, entry.number)
             except ValueError as error:
                 raise CheckpointError(
                     f"{self.path}.journal: request {entry.number} was learnt before, and is refused now: {error}"
                 ) from None
-            self._remember(entry, answer)
+            self._remember(entry)
 
     def _build_again(self, pending: Sequence[Entry]) -> None:
         """Return to what the journal holds, and requests of this group after it."""
@@ -208,6 +218,8 @@ class LearningModel:
                 group.append(following)
             with self._lock:
                 self._take(group)
+            self._count_waiting(-sum(len(one.body) for one in group))
+            self._urgent = self._urgent or self._journal.size > FULL
             self._changed.set()
 
     def _take(self, group: Sequence[Job]) -> None:
@@ -249,10 +261,9 @@ class LearningModel:
                 )
             return {**before.answer, "repeated": True}
         number = self._journal.number + len(pending) + 1
-        entry = Entry(number, job.action, job.kind, job.body, job.request)
         answer = self._apply(job.action, job.kind, job.body, number, pending)
-        pending.append(entry)
-        self._remember(entry, answer)
+        pending.append(Entry(number, job.action, job.kind, job.body, job.request, answer if job.request else {}))
+        self._remember(pending[-1])
         return answer
 
     def _apply(
@@ -292,9 +303,9 @@ class LearningModel:
             "version": str(number),
         }
 
-    def _remember(self, entry: Entry, answer: Mapping[str, Any]) -> None:
+    def _remember(self, entry: Entry) -> None:
         if entry.request:
-            self._answers[entry.request] = Answered(entry.digest, dict(answer))
+            self._answers[entry.request] = Answered(entry.digest, entry.answer)
             while len(self._answers) > REMEMBERED:
                 self._answers.popitem(last=False)
 
