@@ -478,6 +478,23 @@ def test_a_disk_that_cannot_be_written_loses_nothing_and_learns_nothing(tmp_path
     assert kampong.load(path).state_digest() == twin.state_digest()
 
 
+def test_a_request_is_known_again_if_the_server_ends_between_the_save_and_the_journal(tmp_path, monkeypatch):
+    path, rows = served_file(tmp_path)
+    with monkeypatch.context() as context:
+        model = learning_model.LearningModel("points", path, checkpoint_every=3600.0)
+        first = model.submit("learn", "json", json.dumps(rows[:2]).encode(), "one").result(60)
+        context.setattr(learning_model._log, "disabled", True)
+        context.setattr(model._journal, "compact", lambda *_: (_ for _ in ()).throw(OSError("killed here")))
+        model.stop()
+    assert read_model(path)[1].counters.rows == 302
+    again = learning_model.LearningModel("points", path, checkpoint_every=3600.0)
+    answer = again.submit("learn", "json", json.dumps(rows[:2]).encode(), "one").result(60)
+    assert answer == {**first, "repeated": True}
+    assert again.submit("learn", "json", json.dumps(rows[2:3]).encode(), "two").result(60)["version"] == "2"
+    again.stop()
+    assert read_model(path)[1].counters.rows == 303
+
+
 def test_a_model_that_refuses_a_row_half_way_is_as_before(tmp_path, monkeypatch):
     path, rows = served_file(tmp_path, half_life="auto")
     with Running(path, learns=True) as running:
