@@ -44,6 +44,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("saving", 50, "check alone"),
         ("messy", 10, "behind the clean file"),
         pytest.param("brokers", 100, "JSON objects of 20 numbers", marks=pytest.mark.slow),
+        pytest.param("serving", 40, "while four clients teach", marks=pytest.mark.slow),
         pytest.param("live_page", 50, "readers and a slow one", marks=pytest.mark.slow),
         ("defaults", 50, "text: micro"),
         ("stages", 50, "calibrated"),

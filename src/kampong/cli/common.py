@@ -37,6 +37,7 @@ COMMANDS = (
         "card",
         "merge",
         "unlearn",
+        "serve",
         "sources",
         "key",
     ),

@@ -1,4 +1,4 @@
-"""Access to the live page: a token, a limited number of connections, and no waiting for silent ones.
+"""Access to a page or a server: a token, a limited number of connections, and no waiting for silent ones.
 
 The run needs descriptors to read, save and write. Connections take at most half of those that are free when the page
 starts; when all places are taken, the oldest connection that has not been admitted gives way to a new one.
@@ -15,7 +15,8 @@ from urllib.parse import quote, urlsplit
 
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
-from tornado.iostream import IOStream
+from tornado.iostream import IOStream, SSLIOStream
+from tornado.netutil import ssl_wrap_socket
 
 if TYPE_CHECKING:
     import socket
@@ -77,10 +78,23 @@ class LimitedServer(HTTPServer):
     The application calls `admit` for the requests that it allows.
     """
 
-    def initialize(self, *given: Any, **settings: Any) -> None:
-        """Set what a request may take; tornado calls this in place of `__init__`."""
-        sizes = {"max_body_size": REQUEST, "max_header_size": REQUEST}
-        times = {"idle_connection_timeout": PATIENCE, "body_timeout": PATIENCE}
+    def initialize(self, *given: Any, largest: int = REQUEST, patience: float = PATIENCE, **settings: Any) -> None:
+        """Set what a request may take; tornado calls this in place of `__init__`.
+
+        Parameters
+        ----------
+        *given : object
+            The application.
+        largest : int
+            The most bytes of a body.
+        patience : float
+            Seconds after which a connection that has not sent a whole request is closed.
+        **settings : object
+            Further settings of tornado, such as `ssl_options`.
+        """
+        self._buffer = max(largest, REQUEST) + 3 * REQUEST
+        sizes = {"max_body_size": largest, "max_header_size": REQUEST, "max_buffer_size": self._buffer}
+        times = {"idle_connection_timeout": patience, "body_timeout": patience}
         super().initialize(*given, **{**settings, **sizes, **times})
 
     def take_from(self, listening: socket.socket) -> None:
@@ -127,9 +141,21 @@ class LimitedServer(HTTPServer):
                 return
             del self._open[stranger]
             stranger.close()
-        stream = IOStream(connection, max_buffer_size=4 * REQUEST)
-        self._open[stream] = False
-        self.handle_stream(stream, address)
+        stream = self._stream(connection)
+        if stream is not None:
+            self._open[stream] = False
+            self.handle_stream(stream, address)
+
+    def _stream(self, connection: socket.socket) -> IOStream | None:
+        """Return a connection as a stream, encrypted where the server has a certificate; None if it has gone."""
+        if self.ssl_options is None:
+            return IOStream(connection, max_buffer_size=self._buffer)
+        try:
+            wrapped = ssl_wrap_socket(connection, self.ssl_options, server_side=True, do_handshake_on_connect=False)
+        except OSError:
+            connection.close()
+            return None
+        return SSLIOStream(wrapped, max_buffer_size=self._buffer)
 
 
 def free_descriptors() -> int:

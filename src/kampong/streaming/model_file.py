@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 VERSION = 9
 STREAM = "stream"
+JOURNAL = "journal"
+"""The fact that says how much of a journal of requests a model holds; see `kampong.serving.journal`."""
+
 PREFIX = "stream."
 OUTPUTS = ("out", "dead_letters")
 
@@ -397,9 +400,9 @@ def read_model(path: str, *, key: Key = None) -> tuple[Any, StreamState | None, 
     return _model_of(path, arrays, facts)
 
 
-def read_model_bytes(data: bytes, name: str) -> tuple[Any, StreamState | None]:
+def read_model_bytes(data: bytes, name: str, *, key: Key = None) -> tuple[Any, StreamState | None]:
     """Return the model and the state of its stream in the bytes of a model file, which messages call by a name."""
-    return _model_of(name, *decode(data))[:2]
+    return _model_of(name, *decode(data, key=key))[:2]
 
 
 def _model_of(
@@ -425,7 +428,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     """Return the state of a stream in what `read` has read."""
     model = stream_model(estimator)
     strangers = [name for name in arrays if not name.startswith(("model.", PREFIX))]
-    strangers += sorted(set(facts) - {"model", "versions", STREAM})
+    strangers += sorted(set(facts) - {"model", "versions", STREAM, JOURNAL})
     if strangers:
         raise CheckpointError(
             f"this checkpoint holds {strangers[0]!r:.100}, which is neither the model's nor a stream's."

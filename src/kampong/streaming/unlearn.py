@@ -17,6 +17,7 @@ from kampong.streaming.outputs.targets import check_targets, key_file
 if TYPE_CHECKING:
     from kampong.contract import StreamModel
     from kampong.files.signing import Key
+    from kampong.streaming.columns.records import Batch
     from kampong.streaming.model_file import StreamState
     from kampong.streaming.sources.source import Source
 
@@ -56,17 +57,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     if state is None:
         raise StreamError(f"{model_file}: no stream has learnt this model, so it does not know which column is what.")
     learnt = stream_model(model)
-    if not learnt.fitted or not learnt.can.unlearn:
-        raise StreamError(
-            f"{model_file}: rows cannot be taken out of a {type(model).__name__}. FisherDiscriminant and the other "
-            "subspaces can, where they learn without a half-life."
-        )
-    half_life = learnt.read("half_life")
-    if half_life not in (None, "auto"):
-        raise StreamError(
-            f"{model_file}: this model was learnt with the half-life {half_life}, so how much of a row is left is not "
-            "known. To take rows out, learn with --half-life none or auto."
-        )
+    check_can_unlearn(model_file, learnt, state)
     earlier = _earlier(receipt_file)
     if earlier is not None and model.state_digest() == earlier.after:
         return earlier, False
@@ -83,6 +74,72 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     return receipt, True
 
 
+def check_can_unlearn(name: str, model: StreamModel, state: StreamState | None) -> None:
+    """Refuse a model that rows cannot be taken out of.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the model.
+    model : StreamModel
+        The model.
+    state : StreamState or None
+        What is known of its stream.
+    """
+    if not model.fitted or not model.can.unlearn:
+        raise StreamError(
+            f"{name}: rows cannot be taken out of a {type(model.estimator).__name__}. FisherDiscriminant and the other "
+            "subspaces can, where they learn without a half-life."
+        )
+    half_life = model.read("half_life")
+    if half_life not in (None, "auto"):
+        raise StreamError(
+            f"{name}: this model was learnt with the half-life {half_life}, so how much of a row is left is not "
+            "known. To take rows out, learn with --half-life none or auto."
+        )
+    if state is not None and state.schema.tfidf:
+        raise StreamError(
+            f"{name}: this model weighs words by how often they had occurred when a record came (--tfidf), which is "
+            "not known any more. Learn again without the records."
+        )
+
+
+def take_batch(name: str, model: StreamModel, state: StreamState | None, batch: Batch) -> Receipt:
+    """Take the rows of a batch out of a model; on an error the model may have lost some of them.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the source of the rows.
+    model : StreamModel
+        The model.
+    state : StreamState or None
+        What is known of its stream.
+    batch : Batch
+        Rows with labels.
+
+    Returns
+    -------
+    Receipt
+        What was taken out.
+    """
+    rows = batch if state is None or state.memory is None else state.memory.apply(batch)
+    assert rows.X is not None
+    assert rows.y is not None
+    if rows.filled:
+        raise RecordError(
+            f"{name}: {rows.filled} numbers are missing. They were learnt as the mean of their column "
+            "at that time, which is not known any more. Learn again without the records."
+        )
+    try:
+        receipt = model.unlearn(rows.X, rows.y)
+    except ValueError as error:
+        raise StreamError(f"{name}: {error} The model is as before.") from None
+    if not model.fitted:
+        raise StreamError(f"{name}: nothing would be left of the model. Delete its file instead.")
+    return receipt
+
+
 def _earlier(path: str) -> Receipt | None:
     """Return the receipt that is already there."""
     if not Path(path).exists():
@@ -96,11 +153,6 @@ def _earlier(path: str) -> Receipt | None:
 def _take_out(source: Source, model: StreamModel, state: StreamState) -> Receipt:
     """Take all records out of a model in memory."""
     label = state.schema.label
-    if state.schema.tfidf:
-        raise StreamError(
-            "this model weighs words by how often they had occurred when a record came (--tfidf), which is not known "
-            "any more. Learn again without the records."
-        )
     receipts: list[Receipt] = []
     stream = source.open(schema=state.schema, apply=True)
     with closing(stream):
@@ -113,19 +165,7 @@ def _take_out(source: Source, model: StreamModel, state: StreamState) -> Receipt
                 raise RecordError(f"{source.path}: line {letter.line:,} (offset {letter.offset:,}): {letter.reason}.")
             if batch.X is None or batch.y is None or not batch.rows:
                 continue
-            rows = batch if state.memory is None else state.memory.apply(batch)
-            assert rows.X is not None
-            if rows.filled:
-                raise RecordError(
-                    f"{source.path}: {rows.filled} numbers are missing. They were learnt as the mean of their column "
-                    "at that time, which is not known any more. Learn again without the records."
-                )
-            try:
-                receipts.append(model.unlearn(rows.X, batch.y))
-            except ValueError as error:
-                raise StreamError(f"{source.path}: {error} The model is as before.") from None
-            if not model.fitted:
-                raise StreamError(f"{source.path}: nothing would be left of the model. Delete its file instead.")
+            receipts.append(take_batch(source.path, model, state, batch))
     if not receipts:
         raise SourceError(f"{source.path}: the source holds no record that could be used.")
     first, last = receipts[0], receipts[-1]

@@ -52,6 +52,9 @@ class AnyPlace(Protocol):
     def next_source(self) -> AnyPlace:
         """Return the place where a source begins that is learnt after all this."""
 
+    def with_more(self, records: int) -> AnyPlace:
+        """Return the same place, after more records that were learnt from no source."""
+
     def fingerprint(self) -> Fingerprint:
         """Return what the file of this place is recognised by, once it is read to its end."""
 

@@ -47,7 +47,7 @@ class JsonLines(LineFormat):
             if isinstance(record, dict):
                 found += 1
                 nested = nested or any(isinstance(value, dict) for value in record.values())
-                for name, value in _flat(record, source.layout.flatten).items():
+                for name, value in flattened(record, source.layout.flatten).items():
                     counts[name] += 1
                     there = values.setdefault(name, [])
                     there += [None] * (found - 1 - len(there))
@@ -76,11 +76,11 @@ class JsonLines(LineFormat):
         unknown = 0
         for i, line in enumerate(lines):
             try:
-                flat = _flat(_object(line), depth) if depth else None
+                inside = flattened(_object(line), depth) if depth else None
                 try:
-                    record = strict.decode(line) if flat is None else msgspec.convert(flat, strict.type)
+                    record = strict.decode(line) if inside is None else msgspec.convert(inside, strict.type)
                 except msgspec.ValidationError:
-                    record = lenient.decode(line) if flat is None else msgspec.convert(flat, lenient.type)
+                    record = lenient.decode(line) if inside is None else msgspec.convert(inside, lenient.type)
                     unknown += 1
                 rows.append(msgspec.structs.astuple(record))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -126,12 +126,12 @@ def _object(line: bytes) -> dict[str, Any]:
     return record
 
 
-def _flat(record: dict[str, Any], depth: int) -> dict[str, Any]:
+def flattened(record: dict[str, Any], depth: int) -> dict[str, Any]:
     """Return an object without the objects inside it, down to so many: their values have names such as place.city."""
     found: dict[str, Any] = {}
     for name, value in record.items():
         if depth and isinstance(value, dict):
-            found |= {f"{name}.{inner}": one for inner, one in _flat(value, depth - 1).items()}
+            found |= {f"{name}.{inner}": one for inner, one in flattened(value, depth - 1).items()}
         else:
             found[name] = value
     return found

@@ -108,6 +108,10 @@ class TablePlace:
         """Return the place where a source begins that is learnt after all this."""
         return TablePlace(self.row)
 
+    def with_more(self, records: int) -> TablePlace:
+        """Return the same place, after more records that were learnt from no source."""
+        return replace(self, row=self.row + records)
+
     def fingerprint(self) -> Fingerprint:
         """Return what its file is recognised by."""
         return Fingerprint(self.size, self.digest, self.head, self.head_size)

@@ -113,6 +113,10 @@ class Place:
         """Return the place where a source begins that is learnt after all this."""
         return Place(before=self.before + self.offset, lines=self.lines + self.line)
 
+    def with_more(self, records: int) -> Place:
+        """Return the same place, after more records that were learnt from no source: a line with one byte each."""
+        return replace(self, before=self.before + records, lines=self.lines + records)
+
     def fingerprint(self) -> Fingerprint:
         """Return what the bytes before it in its file are recognised by."""
         return Fingerprint(self.offset, self.digest, self.head, self.head_size)

@@ -89,6 +89,10 @@ class Position:
         """Return the place where a source begins that is read after all this."""
         return replace(self, in_source=0)
 
+    def with_more(self, records: int) -> Position:
+        """Return the same place, after more records that were learnt from no source."""
+        return replace(self, row=self.row + records)
+
     def fingerprint(self) -> Fingerprint:
         """Return nothing: such a source is recognised by its places."""
         return Fingerprint()
