@@ -292,6 +292,7 @@ class FollowsDrift(DiscriminantSubspace):
         known, contest = self._follower.classes, self._contest(predictor)
         given = None if contest is None else contest.given(X)
         super()._learn(X, y, None)
+        self._all_rows_answer = False
         logs = self._follow(X, y, None, given)
         if logs is None or known < 2:
             return None
