@@ -196,6 +196,8 @@ LIES = {
     "held-out codes": ("core stream", change("model.learnt.held_out.codes", at(0, 3))),
     "a calibration that is NaN": ("core stream", change("model.learnt.calibration", at(1, np.nan))),
     "stored codes": ("support", change("model.learnt.stored.codes", at(0, 3))),
+    "a stored row of another class": ("core stream", change("model.learnt.stored.codes", lambda array: 2 - array)),
+    "a stored weight of another sign": ("core", change("model.learnt.stored.coefficients", np.negative)),
 }
 
 

@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 
 import reference_margin as reference
 from kampong.kernels.functions import Kernel
+from kampong.margin import CoreVectorClassifier
 from kampong.margin import problem as problem_module
 from kampong.margin.core_set import solve
 from kampong.margin.hull import Hull
@@ -246,3 +247,17 @@ def test_verbose_shows_gap_core_set_and_evaluations(capsys):
     assert "relative gap" in (text := capsys.readouterr().out)
     assert "core set" in text
     assert "kernel evaluations" in text
+
+
+@pytest.mark.parametrize(
+    "spoil", [np.negative, lambda w: w * np.where(np.arange(len(w)) % 3, 1, -1), lambda w: 1e6 * w]
+)
+def test_a_warm_start_from_weights_of_a_file_that_lies_ends(spoil):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    X = rng.normal(size=(120, 4)) + 1.5 * np.eye(3, 4)[y]
+    model = CoreVectorClassifier(warm_start=True, max_iter=500).fit(X, y)
+    scores = model.decision_function(X)
+    model._weights = [spoil(weights) for weights in model._weights]
+    assert set(model.fit(X, y).status_) == {"converged"}
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=0.2)

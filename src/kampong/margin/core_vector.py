@@ -347,6 +347,7 @@ class CoreVectorClassifier(OnePassClassifier):
         watcher = None
         if y is not None:
             watcher = FitWatcher(self, X, y, lambda model, found: model._store(X, hulls, found, rows))
+        start = None if start is None else [_on_hull(weights) for weights in start]
         if self.criterion == "ball":
             found = enclose_all(rows, hulls, self._options(watcher))
         else:
@@ -383,8 +384,6 @@ class CoreVectorClassifier(OnePassClassifier):
         penalties = self._check_own() * pool.counts * self._class_factors(pool.totals, stream=True)[pool.codes]
         rows = KernelRows(self._kernel, pool.X, budget=self._budget)
         start = self._as_weights(pool) if pool.coefficients.any() else None
-        if start is not None and self.loss == "squared":
-            start = [weights / (weights.sum() or 1.0) for weights in start]
         return self._solve(pool.X, pool.codes, rows, penalties, start)
 
     def _as_weights(self, pool: StoredRows) -> list[Float]:
@@ -414,3 +413,9 @@ class CoreVectorClassifier(OnePassClassifier):
         self._weights, self._codes = [solution.alpha for solution in found], codes
         self._store(rows.elsewhere, hulls, found, rows)
         self._warn(found)
+
+
+def _on_hull(start: Float) -> Float:
+    """Return weights as a point of the hull; from a negative one, as a file that lies may hold, no solve would end."""
+    alpha: Float = np.maximum(start, 0.0, dtype=np.float64)
+    return alpha / (float(alpha.sum()) or 1.0)

@@ -163,8 +163,19 @@ class StoredRows:
             contents.array("totals", np.float64, (n_classes,), low=0.0),
             contents.whole("n_left"),
         )
+        labels = _labels(found.codes, n_classes)
+        # by rounding a coefficient may be on the wrong side of zero
+        slack = math.sqrt(np.finfo(np.float64).eps) * float(np.abs(found.coefficients).max(initial=0.0))
+        right = bool((labels * found.coefficients >= -slack).all())
+        contents.require(right, "coefficients holds one whose sign is not that of its row's class")
         contents.finish()
         return found
+
+
+def _labels(codes: Integer, n_classes: int) -> Integer:
+    """Return the labels ±1 of rows, a line for each problem."""
+    positive: Integer = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
+    return np.where(codes == positive[:, None], 1, -1)
 
 
 def raised(counts: Float, total: float) -> Float:
