@@ -20,7 +20,7 @@ with extra("mlflow", "kampong.adapters.mlflow"):
     from mlflow import pyfunc
     from mlflow.artifacts import download_artifacts
     from mlflow.models import Model, ModelSignature
-    from mlflow.types.schema import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+    from mlflow.types.schema import AnyType, ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
@@ -183,7 +183,7 @@ def signature_of(model: Any) -> ModelSignature:
     if names is None:
         taken = Schema([TensorSpec(np.dtype(np.float64), (-1, int(model.n_features_in_)))])
     else:
-        taken = Schema([ColSpec(DataType.double, str(name)) for name in names])
+        taken = Schema([ColSpec(AnyType(), str(name)) for name in names])
     classes = getattr(model, "classes_", None)
     if classes is None:
         given = Schema([TensorSpec(np.dtype(np.float64), (-1, -1))])
