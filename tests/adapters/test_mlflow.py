@@ -34,6 +34,8 @@ def test_a_logged_model_comes_back_learns_on_and_is_served(rows, tmp_path, monke
     assert again.partial_fit(X, y).n_samples_seen_ == 180
     served = mlflow.pyfunc.load_model(logged.model_uri)
     np.testing.assert_array_equal(served.predict(X), model.predict(X))
+    whole = X.round().astype(int)
+    np.testing.assert_array_equal(served.predict(whole), model.predict(whole))
     shuffled = X[["d", "b", "a", "c"]]
     np.testing.assert_array_equal(served.predict(shuffled), model.predict(X))
     for method in ("predict_proba", "transform"):

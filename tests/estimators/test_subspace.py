@@ -509,3 +509,15 @@ def test_prototypes_are_the_means_and_the_kept_rows_nearest_to_them(model):
     assert all(one.rows.shape == (0, 4) for one in given)
     with pytest.raises(ValueError, match=r"n_rows must be an integer of at least 0, got -1"):
         model.prototypes(-1)
+
+
+@pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_columns_past_the_classes_are_pca_of_what_the_class_means_leave(rows):
+    X, y = problem(8, classes=3, rows=200, features=6)
+    model = InterClassScatter(5).fit(rows(X), y)
+    first, further = model.components_[:2], model.components_[2:]
+    np.testing.assert_allclose(np.abs(first), np.abs(InterClassScatter().fit(rows(X), y).components_), atol=1e-8)
+    left = (X - X.mean(axis=0)) @ (np.eye(6) - first.T @ first)
+    leading = np.linalg.eigh(left.T @ left)[1][:, ::-1][:, :3]
+    np.testing.assert_allclose(np.abs(further @ leading), np.eye(3), atol=1e-6)

@@ -52,6 +52,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("few_rows", 50, "within 0.003"),
         ("novelty", 50, "KernelFisherDiscriminant"),
         ("verification", 50, "cosine, reduced"),
+        ("retrieval", 50, "first columns"),
         ("prediction_sets", 50, "classes that move"),
         ("gate", 100, "the pass alone"),
         ("continual", 10, "unlearning:"),

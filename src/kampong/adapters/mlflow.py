@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.extras import extra
 from kampong._core.version import __version__
+from kampong.contract import stream_model
 from kampong.registry import load
 
 with extra("mlflow", "kampong.adapters.mlflow"):
     from mlflow import pyfunc
     from mlflow.artifacts import download_artifacts
     from mlflow.models import Model, ModelSignature
-    from mlflow.types.schema import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+    from mlflow.types.schema import AnyType, ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo
@@ -179,12 +180,11 @@ def signature_of(model: Any) -> ModelSignature:
     >>> signature_of(FisherDiscriminant().fit(*load_iris(return_X_y=True))).outputs
     [Tensor('int64', (-1,))]
     """
-    names = getattr(model, "feature_names_in_", None)
+    names, classes = (stream_model(model).read(name) for name in ("feature_names_in_", "classes_"))
     if names is None:
         taken = Schema([TensorSpec(np.dtype(np.float64), (-1, int(model.n_features_in_)))])
     else:
-        taken = Schema([ColSpec(DataType.double, str(name)) for name in names])
-    classes = getattr(model, "classes_", None)
+        taken = Schema([ColSpec(AnyType(), str(name)) for name in names])
     if classes is None:
         given = Schema([TensorSpec(np.dtype(np.float64), (-1, -1))])
     elif classes.dtype.kind in "iufb":
@@ -223,11 +223,12 @@ class Served:
             One entry, or one row, for each row.
         """
         method = (params or {}).get("method", "predict")
-        if method not in ANSWERS or not hasattr(self.model, method):
-            able = ", ".join(repr(name) for name in ANSWERS if hasattr(self.model, name))
+        known = {name: stream_model(self.model).read(name) for name in ANSWERS}
+        if known.get(method) is None:
+            able = ", ".join(repr(name) for name, answer in known.items() if answer is not None)
             name = type(self.model).__name__
             raise ValueError(f"method={method!r:.100}: this {name} answers {able}. Give one of them.")
-        return getattr(self.model, method)(model_input)
+        return known[method](model_input)
 
 
 def _load_pyfunc(path: str) -> Served:

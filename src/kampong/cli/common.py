@@ -26,22 +26,8 @@ FEW = 0.03
 """A larger share of dead letters is said loudly."""
 
 COMMANDS = (
-    *(
-        "demo",
-        "learn",
-        "predict",
-        "score",
-        "report",
-        "project",
-        "inspect",
-        "card",
-        "merge",
-        "unlearn",
-        "serve",
-        "sources",
-        "key",
-    ),
-    "reproduce",
+    *("demo", "learn", "predict", "score", "report", "project", "inspect", "card", "merge", "unlearn", "serve"),
+    *("sources", "key", "reproduce"),
 )
 
 

@@ -160,7 +160,7 @@ def _known_rows(self: DiscriminantSubspace, method: str) -> KnownRows:
         return found
     if statistics.multilabel:
         _refuse_known(self, method, "one label per row, and these have several")
-    if not isinstance(statistics, ClassScatter):
+    if not statistics.holds_scatter:
         _refuse_known(self, method, f"the d × d scatter, which is kept up to {WIDEST} columns")
     if not keeps_rows(statistics):
         _refuse_known(self, method, "a sample of rows, which ridge='auto' keeps")

@@ -10,6 +10,7 @@ import numpy as np
 
 from kampong.contract import stream_model
 from kampong.files.errors import CriterionWarning
+from kampong.selection.folds import keeps_rows
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import UsageError
@@ -162,7 +163,7 @@ def _receipt(path: str, model: Any) -> str:
         raise UsageError(f"--receipt {path}: {error.strerror}. Give a file that kampong unlearn wrote.") from None
     except ValueError as error:
         raise UsageError(f"--receipt {path}: {error}") from None
-    digest = getattr(model, "state_digest", None)
+    digest = stream_model(model).read("state_digest")
     now = "" if digest is None else digest()
     state = "this file is in that state" if now == receipt.after else "this file has changed since, or is another one"
     exact = "as if they had never come" if receipt.exact else "not exactly"
@@ -171,22 +172,22 @@ def _receipt(path: str, model: Any) -> str:
 
 
 def _limits(facts: dict[str, Any], model: Any) -> list[str]:
-    lines = []
+    lines, one = [], stream_model(model)
     if "classes" in facts:
         pairs = zip(facts["classes"], facts["class_counts"], strict=True)
         small = [label for label, count in pairs if count < SETTINGS.fewest_rows]
         if small:
             lines.append(f"- Fewer than {SETTINGS.fewest_rows} rows: {_names(small)}. Do not rely on these classes.")
-        if hasattr(model, "predict_known"):
+        if one.read("predict_known") is not None:
             lines.append("- It predicts a known class for every row, unless it is asked to reject rows of none.")
-        elif hasattr(model, "predict"):
+        elif one.can.predict:
             lines.append("- It predicts a known class for every row, also for rows of none.")
     figures = facts.get("stream", {}).get("figures", {})
     if figures.get("alarms"):
         lines.append(f"- The accuracy changed {figures['alarms']:,} times along the stream: it may change again.")
-    if facts["parameters"].get("half_life") == "auto" and not hasattr(model, "landmarks_"):
+    if facts["parameters"].get("half_life") == "auto" and one.follows_drift:
         lines.append("- It follows drift by recent labels. Without new labels, expect what late labels gave.")
-    if getattr(stream_model(model).statistics, "n_kept", 0):
+    if one.statistics is not None and keeps_rows(one.statistics):
         lines.append("- The file holds a sample of the training rows. An export (`to_sklearn`, ONNX) holds none.")
     return [
         *lines,
@@ -200,7 +201,7 @@ def _quietly(model: Any, name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CriterionWarning)
         try:
-            return getattr(model, name, None)
+            return stream_model(model).read(name)
         except ValueError:
             return None
 
