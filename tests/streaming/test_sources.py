@@ -3,6 +3,8 @@
 import dataclasses
 import gzip
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from kampong.streaming.columns.schema import Layout, Schema
 from kampong.streaming.errors import ColumnError, SourceError
 from kampong.streaming.formats.delimited import CSV
 from kampong.streaming.formats.libsvm import LIBSVM
+from kampong.streaming.model_file import read_model
 from kampong.streaming.sources.blocks import Block, Place
 from kampong.streaming.sources.source import Source
 from reference_quotes import records_of
@@ -331,6 +334,22 @@ def test_schemas_survive_a_model_file():
 
 def test_a_layout_takes_lists_and_single_names():
     assert Layout(drop=["a", "b"], text="c") == Layout(drop=("a", "b"), text=("c",))
+
+
+@pytest.mark.parametrize(("name", "change"), [("csv", bytes), ("jsonl", gzip.compress), ("libsvm", bytes)])
+def test_the_first_line_of_stdin_shows_its_format(tmp_path, name, change):
+    lines = {
+        "csv": ["x,kind", *(f"{i % 7},{'ab'[i % 2]}" for i in range(400))],
+        "jsonl": [f'{{"x": {i % 7}, "kind": "{"ab"[i % 2]}"}}' for i in range(400)],
+        "libsvm": [f"{i % 2} 1:{i % 7}" for i in range(400)],
+    }[name]
+    data = change("".join(f"{line}\n" for line in lines).encode())
+    more = ["--max-features", "1"] if name == "libsvm" else ["--label", "kind"]
+    command = [sys.executable, "-m", "kampong", "learn", "-", "-m", tmp_path / "m", *more]
+    for code in (0, 6):  # the second time nothing is new
+        done = subprocess.run(command, input=data, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+    assert read_model(str(tmp_path / "m"))[1].counters.rows == 400
 
 
 def test_unreadable_sources_say_so(tmp_path):

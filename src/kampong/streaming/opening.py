@@ -5,12 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import tempfile
+import zlib
 from pathlib import Path
 from typing import IO, Any
 
 from kampong.streaming.errors import SourceError
 from kampong.streaming.sources import opened, scheme_of
 from kampong.streaming.sources.learnt import read_up_to
+
+LONGEST_LINE = 2**16
+SEEN = bytearray()
+"""What was read of stdin to see its format; a process has one stdin."""
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -22,7 +27,8 @@ def open_bytes(path: str) -> tuple[Any, str, Any]:
         start = raw.read(4)
         raw.seek(0)
     else:
-        start = read_up_to(raw, 4)
+        start = _take_seen() if path == "-" else b""
+        start += read_up_to(raw, 4 - len(start))
         raw = Put(io.BytesIO(start), raw)
     if start.startswith(GZIP):
         return gzip.GzipFile(fileobj=io.BufferedReader(raw, 2**18)), "gzip", raw
@@ -41,6 +47,29 @@ def _raw(path: str) -> Any:
         return io.FileIO(0, closefd=False) if path == "-" else io.FileIO(path)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}. Give a file that can be read, or - for stdin.") from None
+
+
+def first_of_stdin() -> bytes:
+    """Return the first line of stdin, or what there is of it; the bytes come again when stdin is opened."""
+    try:
+        with io.FileIO(0, closefd=False) as raw:
+            while b"\n" not in SEEN and len(SEEN) < LONGEST_LINE and (part := raw.read(LONGEST_LINE)):
+                SEEN.extend(part)
+    except OSError:  # it is closed
+        return b""
+    if not SEEN.startswith(GZIP):
+        return bytes(SEEN)
+    try:
+        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(bytes(SEEN), LONGEST_LINE)
+    except zlib.error:
+        return b""
+
+
+def _take_seen() -> bytes:
+    """Return what was read of stdin to see its format."""
+    found = bytes(SEEN)
+    SEEN.clear()
+    return found
 
 
 def room_on_disk() -> IO[bytes]:

@@ -724,7 +724,8 @@ class _Learner:
             layout = replace(layout, label=course.options.layout.label)
         if layout.format == "auto" and self.source.path == "-":
             layout = replace(layout, format=course.options.layout.format)
-            layout = layout if layout.format != "auto" else replace(layout, format=state.schema.format)
+            if state.finished and layout.format == "auto":
+                layout = replace(layout, format=state.schema.format)
         self.source = replace(self.source, layout=layout)
         self._check_same(facts["model"], course.options, free=FREE if state.finished else ())
         run.model, run.schema, run.counters = model, state.schema, state.counters

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kampong.streaming.outputs.appended import Journal, Written
-from kampong.streaming.outputs.keyed_messages import Messages
+from kampong.streaming.outputs.keyed import Messages
 from kampong.streaming.sources import scheme_of
 
 if TYPE_CHECKING:

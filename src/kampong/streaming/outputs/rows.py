@@ -8,7 +8,7 @@ import numpy as np
 
 from kampong.streaming.arrow import pa
 from kampong.streaming.outputs.appended import Journal, Written
-from kampong.streaming.outputs.keyed_messages import Messages
+from kampong.streaming.outputs.keyed import Messages
 from kampong.streaming.sources import scheme_of
 
 if TYPE_CHECKING:

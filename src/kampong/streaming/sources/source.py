@@ -15,7 +15,8 @@ from kampong._core.compute import available_threads
 from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema
 from kampong.streaming.errors import SourceError
-from kampong.streaming.opening import open_bytes
+from kampong.streaming.formats.format import LineFormat
+from kampong.streaming.opening import ZSTD, first_of_stdin, open_bytes
 from kampong.streaming.sources.address import Address, check_address
 
 if TYPE_CHECKING:
@@ -189,10 +190,7 @@ class Source:
         if self.layout.format != "auto":
             return formats.get(self.layout.format).name
         if self.path == "-":
-            example = formats.names()[0]
-            raise SourceError(
-                f"stdin has no file name that shows its format. State it, for instance with --format {example}."
-            )
+            return self._format_of_stdin()
         path, known, listing = self.path, formats.latest_first(), self.kind.listing(self.path)
         if listing is not None:
             found = [one for one in known if _of_format(listing, one)]
@@ -207,6 +205,19 @@ class Source:
             found = [one for one in known if endings and endings[-1] in one.endings] or self._recognised(known)
         if not found:
             raise SourceError(f"{path}: its format is not known. State it with --format: {', '.join(formats.names())}.")
+        return found[0].name
+
+    def _format_of_stdin(self) -> str:
+        """Return the format of lines that the first bytes of stdin show; those of a feed are not waited for."""
+        first = b"" if self.live else first_of_stdin()
+        text = b"\0" not in first and not first.startswith(ZSTD)
+        known = [one for one in formats.latest_first() if isinstance(one, LineFormat)]
+        found = [one for one in known if text and first.strip() and one.recognises(first)]
+        if not found:
+            raise SourceError(
+                "stdin has no file name that shows its format, and its first bytes do not show one. State it, for "
+                f"instance with --format {formats.names()[0]}."
+            )
         return found[0].name
 
     def _recognised(self, known: Sequence[Format]) -> list[Format]:
