@@ -47,7 +47,7 @@ class Settings:
         The most numbers that a member may remember: 128 MiB.
     aged : float
         The model of all rows is chosen again if its recent loss lies so many standard errors above the one that it was
-        chosen with (`python -m benchmarks streams`).
+        chosen with ("throughput": a stream without change is not chosen again; "delays").
     recent : int
         Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """
