@@ -2,7 +2,7 @@
 
 Each set is harmed in eight ways, as dense and as sparse rows, as it comes and tiled with noise to more than 1,024 and
 8,192 columns. A line has the accuracy on the clean set in percent, and for each harm the points that it costs. Noise
-columns are compared with the better of scale=True and scale=False; at 8,193 columns Fisher's model has only the
+columns are compared with the better of scale=True and scale=False; above 8,192 columns Fisher's model has only the
 latter. `python -m benchmarks cliffs segment 1100` runs one set at one width. A harm of more than two points has a "!".
 """
 
@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.measure import present
 from benchmarks.tables import tables
 from kampong import FisherDiscriminant, KernelFisherDiscriminant
+from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +124,7 @@ def line(make: Callable[..., Any], X: np.ndarray, y: np.ndarray, form: str) -> t
         harmed = harm(X, np.random.default_rng(place))
         least = clean
         if harm is noise:
-            scales = (False,) if make is FisherDiscriminant and harmed.shape[1] > WIDTHS[-1] - 108 else (True, False)
+            scales = (False,) if make is FisherDiscriminant and harmed.shape[1] > WIDEST else (True, False)
             least = max(accuracy(make(scale=scale), harmed, y, form) for scale in scales)
         costs.append(100 * (least - accuracy(make(), harmed, y, form)))
     return clean, costs

@@ -182,19 +182,28 @@ def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | Non
 def _units_to_try(statistics: ClassMeans) -> dict[str, Float]:
     """Return the units of columns that are compared with columns as they are.
 
-    Dividing all columns needs few of them, or the scatter: above its width they are those of text, whose rare words
-    must stay small. If most of the variance is that of a few large columns, dividing these alone is tried too.
+    Dividing all columns needs the scatter, and above 1,024 columns rows that are not mostly zeros: those are of text,
+    whose rare words must stay small. If most of the variance is that of a few large columns, dividing these alone is
+    tried.
     """
     wide = statistics.n_features > SETTINGS.leave_one_out_columns
     if not statistics.holds_scatter and not (wide and keeps_rows(statistics)):
         return {}
     units = statistics.units()
-    tried = {"scaled": units} if statistics.holds_scatter else {}
+    tried = {"scaled": units} if statistics.holds_scatter and not (wide and _mostly_zeros(statistics)) else {}
     if wide:
         large = capped(units)
         if 2.0 * np.square(units / large).sum() < np.square(units).sum():
             tried["capped"] = large
     return tried
+
+
+def _mostly_zeros(statistics: ClassMeans) -> bool:
+    """Tell whether rows are sparse, by more than how they are stored."""
+    if not keeps_rows(statistics):
+        return False
+    rows = statistics.sample(SETTINGS.fewest_rows).rows
+    return not isinstance(rows, np.ndarray) and 2 * rows.nnz < rows.shape[0] * rows.shape[1]
 
 
 def _units_again(statistics: ClassMeans, keep: Predictor) -> Float | None:

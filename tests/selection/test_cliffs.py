@@ -115,7 +115,10 @@ def test_the_reason_says_why_only_one_was_tried():
         "scale=False was given": FisherDiscriminant(scale=False).fit(X, y),
         "only if ridge='auto'": FisherDiscriminant(ridge=0.1).fit(X, y),
         "too few rows to compare": FisherDiscriminant().fit(X[:6], [0, 0, 0, 1, 1, 1]),
-        "above 8192 columns only large ones are divided": FisherDiscriminant().fit(
+        "of sparse rows above 1024 columns": FisherDiscriminant().fit(
+            sparse.csr_array(np.pad(X, ((0, 0), (0, 1100)))), y
+        ),
+        "of all rows above 8192, only large": FisherDiscriminant().fit(
             sparse.csr_array(np.pad(X, ((0, 0), (0, 8200)))), y
         ),
     }

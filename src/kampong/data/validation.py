@@ -99,7 +99,7 @@ def _in_range(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _missing_explained(name: str, X: Any) -> Iterator[None]:
+def _missing_explained(name: str) -> Iterator[None]:
     """Say what to do about missing values, in place of what scikit-learn says of its own estimators."""
     try:
         yield
@@ -119,7 +119,7 @@ def check_finite(X: Rows, name: str) -> None:
     """Refuse rows with NaN or infinity."""
     if isinstance(X, np.ndarray) and X.size <= 4096 and X.dtype.kind == "f" and np.isfinite(X).all():
         return  # scikit-learn's check costs more than to learn a row
-    with _missing_explained(name, X):
+    with _missing_explained(name):
         assert_all_finite(X, estimator_name=name, input_name="X")
 
 
@@ -138,7 +138,7 @@ def largest_magnitude(X: Rows) -> float:
 
 def raise_not_finite(X: Rows, name: str, weights: Float) -> NoReturn:
     """Say why sums over X cannot be kept: NaN, infinity, numbers too large to square, or too large a weight."""
-    with _missing_explained(name, X):
+    with _missing_explained(name):
         assert_all_finite(X, estimator_name=name, input_name="X")
     largest = largest_magnitude(X)
     if largest >= LARGEST:
@@ -200,7 +200,7 @@ def validated(estimator: Any, X: Any, *y: Any, compact: bool = False, **asked: A
         rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
     given = (rows, *(admit(labels, "y") for labels in y))
     name = type(estimator).__name__
-    with _in_range(f"{name}: X"), _missing_explained(name, rows):
+    with _in_range(f"{name}: X"), _missing_explained(name):
         dtype = None if compact else list(REALS[::-1])
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=dtype, **asked)
     return (admit(found[0]), found[1]) if y else admit(found)

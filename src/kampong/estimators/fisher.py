@@ -17,6 +17,7 @@ from kampong.estimators.parameters import check_scale, explain_lda_arguments, sc
 from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.online.settings import Settings
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
 from kampong.statistics.scatter import WIDEST
@@ -84,8 +85,8 @@ class FisherDiscriminant(FollowsDrift):
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
         that errs less on held-out rows; `scale_reason_` says what was found. Above 1,024 columns it also tries to
-        divide large columns alone, if most of the variance is that of a few; above 8,192 columns it tries nothing else,
-        and True, which needs the d × d scatter, is refused.
+        divide large columns alone, if most of the variance is that of a few; for sparse rows, and above 8,192 columns,
+        it tries nothing else there. True needs the d × d scatter, and is refused above 8,192 columns.
     effort : float
         With half_life="auto": nominal cost of a row in the contest, in microseconds of one core. Members take part
         while their costs fit, the cheapest first, by the number of columns and classes alone; softmax regression always
@@ -244,8 +245,11 @@ class FisherDiscriminant(FollowsDrift):
         known, statistics = self._read(), self._statistics
         if self.ridge != "auto":
             why = "scale='auto' tries both only if ridge='auto'"
-        elif not statistics.holds_scatter:
-            why = f"above {WIDEST} columns only large ones are divided, and most of the variance is not that of a few"
+        elif statistics.n_features > SETTINGS.leave_one_out_columns and known.choice is not None:
+            why = (
+                f"of sparse rows above {SETTINGS.leave_one_out_columns} columns, and of all rows above {WIDEST}, only "
+                "large columns are divided, and here most of the variance is not that of a few"
+            )
         else:
             why = "there are too few rows to compare both"
         choice = known.choice

@@ -149,7 +149,8 @@ def choose_kernel(
 
     The scales are compared at the usual width, and the widths at the better scale. Up to 500 rows all are landmarks
     and all are validated on: what is learnt lies in the span of the images of the other rows, so a row left out takes
-    its landmark with it. Of more rows 500, and at most half, are landmarks, and the others are validated on.
+    its landmark with it. Of more rows 500 are landmarks, and the others are validated on; up to 1,000 rows the scales
+    are compared with half of them as landmarks.
 
     Parameters
     ----------
@@ -173,13 +174,15 @@ def choose_kernel(
     X, codes, weights = floats(rows[0][chosen]), rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     every = np.arange(len(codes))
-    scouts = min(SCOUTS, len(every) // 2)  # so that no less than half of few rows validate
-    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:scouts], every[scouts:][:JUDGES])
+    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:JUDGES])
+    # half of the rows tell the scales apart where few are left; widths need all the landmarks
+    enough = len(every) <= SCOUTS or len(every) >= 2 * SCOUTS or len(scales) == 1
+    split = (landmarks, validated) if enough else (every[: len(every) // 2], every[len(every) // 2 :])
 
-    # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
-    at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, landmarks, validated) for scaled in scales}
+    at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, *split) for scaled in scales}
     best = scales[0] if len(scales) == 1 else at_usual[True][0] < at_usual[False][0] - EQUAL
-    least, ridge = at_usual[best]
+    # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
+    least, ridge = at_usual[best] if enough else _loss(kernel(0.0, best), X, codes, weights, landmarks, validated)
     curve = np.full(len(factors), least)
     for place in np.flatnonzero(factors):
         width = kernel(float(factors[place]), best)
