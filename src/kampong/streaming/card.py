@@ -10,8 +10,8 @@ import numpy as np
 
 from kampong.contract import stream_model
 from kampong.files.errors import CriterionWarning
-from kampong.selection.folds import keeps_rows
 from kampong.selection.settings import SETTINGS
+from kampong.statistics.held_out import keeps_rows
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import UsageError
 from kampong.streaming.history.figures import compared, late, unscored
