@@ -78,6 +78,7 @@ class LearningModel:
     def __init__(self, name: str, path: str, key: Key = None, *, checkpoint_every: float = 30.0) -> None:
         self.name, self.path, self._key, self._every = name, path, key_bytes(key), checkpoint_every
         self._lock, self._jobs = threading.Lock(), queue.Queue[Job | None](WAITING)
+        self._broken = False
         self._urgent, self._waiting, self._counting = False, 0, threading.Lock()
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._held = held(path)
@@ -118,6 +119,7 @@ class LearningModel:
         if self._stopping.is_set():
             raise RefusedError(503, "The server is stopping. Send the request, with the same id, to the next one.")
         done: Future[dict[str, Any]] = Future()
+        done.set_running_or_notify_cancel()  # from here on nobody can cancel it
         try:
             if self._waiting + len(body) > WAITING_BYTES:
                 raise queue.Full
@@ -198,9 +200,11 @@ class LearningModel:
 
     def _build_again(self, pending: Sequence[Entry]) -> None:
         """Return to what the journal holds, and requests of this group after it."""
+        self._broken = True  # until it is done; the next request tries again
         self._learnt, _ = read_increments(self.path, self._key)
         self._answers = OrderedDict(self._journal.answers)
         self._replay([*self._journal.entries, *pending])
+        self._broken = False
 
     # The thread that learns.
 
@@ -239,7 +243,7 @@ class LearningModel:
                 self._journal.append(pending)
         except OSError as error:
             _log.exception("%s: the journal could not be written.", self.name)
-            self._build_again(())
+            self._broken = True
             failed = RefusedError(
                 503,
                 f"{self._journal.path}: {error.strerror or error}. Nothing of the request was learnt. Send it again "
@@ -253,6 +257,8 @@ class LearningModel:
 
     def _answer(self, job: Job, pending: list[Entry]) -> dict[str, Any]:
         """Learn one request, or find the answer that it was given before."""
+        if self._broken:
+            self._build_again(pending)
         before = self._answers.get(job.request) if job.request else None
         if before is not None:
             if before.digest != digest_of(job.action, job.kind, job.body):
@@ -335,6 +341,8 @@ class LearningModel:
     def _copy(self) -> tuple[Increments, int, dict[str, Answered]]:
         """Return a solved copy of the model, the last request that it knows, and the answers so far."""
         with self._lock:
+            if self._broken:
+                self._build_again(())
             copy, number, answers = self._learnt.copy(), self._journal.number, dict(self._answers)
         copy.settle()
         return copy, number, answers
