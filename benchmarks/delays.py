@@ -69,5 +69,5 @@ def _late(one: dict[str, Any] | None) -> str:
 
 
 def _next(right: np.ndarray, rows: int) -> str:
-    """Return the accuracy on the next rows, if there are so many."""
+    """Return the accuracy on the next rows, if there are this many."""
     return f"{right[:rows].mean():.3f}" if len(right) >= rows else ""

@@ -1,6 +1,6 @@
 """Few rows, columns in units of their own: what a first try on a small table gives, with nothing set.
 
-Each set is cut at random several times into so many rows to learn and the others (3,000 at most) to test. Printed are
+Each set is cut at random several times into this many rows to learn and the others (3,000 at most) to test. Printed are
 mean error and mean log-loss, beside scikit-learn's linear discriminant analysis and its logistic regression behind a
 StandardScaler, which `FisherDiscriminant()` is not given.
 """

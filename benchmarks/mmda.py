@@ -20,7 +20,7 @@ C, TOL = 10.0, 0.1
 WIDTH = 2.0
 """The kernel factor, in units of one over the mean squared distance: chosen with C on rows of the training part."""
 PCA_ROWS = 29_000
-"""Kernel PCA holds its kernel matrix: at so many rows its peak comes near 4 GiB."""
+"""Kernel PCA holds its kernel matrix: at this many rows its peak comes near 4 GiB."""
 SIZES = (3750, 7500, 15_000, 30_000)
 
 

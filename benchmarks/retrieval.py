@@ -72,7 +72,7 @@ def problems(shrink: int) -> Iterator[tuple[str, Any, np.ndarray, Any, np.ndarra
 
 
 def reduced(method: str, X: Any, y: np.ndarray, T: Any, width: int) -> tuple[Any, Any]:
-    """Return both sets of rows in so many columns, the first of which serve a smaller width."""
+    """Return both sets of rows in this many columns, the first of which serve a smaller width."""
     if method in ("all columns", "first columns"):
         return X, T
     if method == "PCA":

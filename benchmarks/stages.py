@@ -51,15 +51,15 @@ STAGES: Stages = {
 
 TEXT_STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
-    "held back": ((choose, "HeldBack"), (held_out.Judge, "__init__")),
+    "held out": ((choose, "TrainingStatistics"), (held_out.HeldOutFold, "__init__")),
     "variances": ((resolvent, "_scale"),),
     "products": ((resolvent, "_within"),),
     "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
     "ridge": ((choose, "_least"),),
     "directions": ((build, "_find"), (build, "_inside")),
-    "left out": ((held_out.Judge, "piece"), (folds.HeldOutEvidence, "__init__")),
+    "left out": ((held_out.HeldOutFold, "piece"), (folds.HeldOutEvidence, "__init__")),
     "hinge": ((Machines, "__init__"), (Machines, "ascend"), (folds, "columns_head")),
-    "h. judged": ((Machines, "scores"), (folds.HeldOutEvidence, "_least")),
+    "h. validated": ((Machines, "scores"), (folds.HeldOutEvidence, "_least")),
     "weights": ((evidence.ClassEvidence, "offered"),),
     "calibrated": ((evidence.ClassEvidence, "calibrated"),),
 }

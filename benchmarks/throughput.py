@@ -2,7 +2,7 @@
 
 Start to end, `kampong learn` is a process of its own: rows per second of processor time, imports included.
 
-Start-up, for CSV, are the rows until the sample that judges ridge and head is full (16,384): up to there both are
+Start-up, for CSV, are the rows until the validation sample of ridge and head is full (16,384): up to there both are
 chosen at every doubling. Rows per second after that are counted to the last row learnt; the end of a run solves again.
 """
 

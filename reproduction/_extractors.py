@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SAMPLED, SAMPLED_PAST = 3500, 7500
 """Rows that kernel PCA sees, where there are more than the second figure."""
 EXACT_ROWS = 16_000
-"""The whole quadratic program is solved up to so many rows, letter's: its kernel matrix takes 1 GiB."""
+"""The whole quadratic program is solved up to this many rows, letter's: its kernel matrix takes 1 GiB."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ def compile_first() -> None:
 
 
 def extract(name: str, data: Split, **parameters: Any) -> Extracted | None:
-    """Return the features of one extractor, or None where it cannot take so many rows."""
+    """Return the features of one extractor, or None where it cannot take this many rows."""
     if name == "none":
         return Extracted(data.X, data.X_test, 0.0, None, 0.0)
     if name.startswith("exact") and len(data.X) > EXACT_ROWS:

@@ -75,7 +75,7 @@ def neighbour_errors(
     seeds: Iterable[int],
     k: int = 1,
 ) -> np.ndarray:
-    """Return the error of k-NN by random half and dimension; NaN where there are not so many directions."""
+    """Return the error of k-NN by random half and dimension; NaN where there are not this many directions."""
     dimensions = list(dimensions)
     errors: list[list[float]] = []
     for seed in seeds:

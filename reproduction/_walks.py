@@ -39,7 +39,7 @@ def best(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float, Any]:
 
 
 def walked(kind: Any, X: np.ndarray, y: np.ndarray, steps: int, **parameters: Any) -> Any:
-    """Return a walk of the paper after so many steps."""
+    """Return a walk of the paper after this many steps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return kind(walk="paper", tol=0.0, max_iter=steps, **parameters).fit(X, y)

@@ -17,7 +17,7 @@ TABLES = (
 GOALS = {"optdigits": 97.44, "pendigits": 98.08, "letter": 96.78, "mnist": 95.18, "satimage": 89.95}
 """The best figure of the paper's MMDA(CVM) on each set it shares with us, over 1-NN and the network."""
 LARGE = 30_000
-"""From so many rows on, K features to a gap only: 3K and 5K take many times as long."""
+"""From this many rows on, K features to a gap only: 3K and 5K take many times as long."""
 
 
 def main(sets: tuple[str, ...] = paper.SETS, extractors: tuple[str, ...] = paper.NAMES, shrink: int = 1) -> None:

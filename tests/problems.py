@@ -11,7 +11,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def at_most(examples):
-    """Return how many examples a slow law takes: so many, or the number asked for with KAMPONG_EXAMPLES if smaller."""
+    """Return how many examples a slow law takes: these, or the number asked for with KAMPONG_EXAMPLES if smaller."""
     return min(examples, settings.default.max_examples)
 
 

@@ -54,7 +54,7 @@ for place, said in ((0, "classes turn"), (2000, "at rest"), (4000, "one jump")):
     above.annotate(said, (place + 60, 0.03), color="0.4")
 above.set(ylabel="accuracy, mean of the last 400 rows", ylim=(0, 1), title="a stream that drifts in three ways")
 above.legend(loc="lower right")
-below.plot(np.arange(0, ROWS, BATCH), shares, label=["all rows alike", "slow steps", "fast steps"])
+below.plot(np.arange(0, ROWS, BATCH), shares, label=["all rows equally", "slow steps", "fast steps"])
 below.set(xlabel="row", ylabel="weight", title="how much three of the learners count")
 below.legend(loc="upper right")
 plt.show()

@@ -3,7 +3,7 @@ Wide sparse rows
 ================
 
 20,000 rows of 100,000 columns, 120 entries each. A d × d matrix would take 80 GB. Three ways to go on without one:
-class means alone, all rows in hand, or a stream with a bounded sample of its rows.
+class means alone, all rows in memory, or a stream with a bounded sample of its rows.
 """
 
 import time
@@ -34,7 +34,7 @@ class InBatches(FisherDiscriminant):
 
 contenders = {
     "InterClassScatter(): class means": InterClassScatter(),
-    "FisherDiscriminant(): rows in hand": FisherDiscriminant(),
+    "FisherDiscriminant(): rows in memory": FisherDiscriminant(),
     "FisherDiscriminant(): a stream": InBatches(),
     "TruncatedSVD(50) and LDA": make_pipeline(TruncatedSVD(50, random_state=0), LinearDiscriminantAnalysis()),
 }
@@ -45,7 +45,7 @@ for name, model in contenders.items():
     seconds[name] = time.process_time() - start
     accuracy[name] = model.score(X[test], y[test])
     print(f"{name:<36} {accuracy[name]:.3f} right, {seconds[name]:.2f} s of processor time")
-fisher = contenders["FisherDiscriminant(): rows in hand"]
+fisher = contenders["FisherDiscriminant(): rows in memory"]
 print(f"solver {fisher.solver_}: {fisher.solver_reason_}")
 
 # %%

@@ -1,6 +1,6 @@
 """How a predictor is made from statistics, by one pure function.
 
-    statistics ─┬→ choice of the parameter, by rows held back ─┐
+    statistics ─┬→ choice of the parameter, by rows held out ─┐
                 └→ solve(criterion) → directions → head ───────┴→ Predictor
 
 An estimator states what it asks for as a `Recipe`, keeps statistics, and the last predictor made of them.
@@ -18,7 +18,7 @@ from kampong._core.compute import one_blas_thread, project
 from kampong.criteria import Criterion, Directions, FisherCriterion
 from kampong.data.labels import codes_among
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
-from kampong.heads.calibration import Judged
+from kampong.heads.calibration import ValidationRows
 from kampong.predictor import Predictor
 from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 BEST = "best"
 WEIGHED = (BEST, "mixture")
-"""The head that errs least on rows held back, and all that such rows make where the parameter is given too."""
+"""The head that errs least on rows held out, and all that such rows make where the parameter is given too."""
 
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
 TRAINED = ("quadratic", "logistic", "hinge")
-"""The heads that are calibrated on rows held back, and those that are trained on a sample beside."""
+"""The heads that are calibrated on rows held out, and those that are trained on a sample beside."""
 
 
-class RowsInHand(NamedTuple):
+class RowsInMemory(NamedTuple):
     """The rows of a fit, for what the statistics do not hold."""
 
     X: Rows
@@ -66,7 +66,7 @@ class Recipe:
     criterion : type of Criterion
         What is maximised.
     value : float or None
-        Its parameter; None has it chosen by rows held back.
+        Its parameter; None has it chosen by rows held out.
     n_components : int or None
         How many directions; None keeps those that raise the criterion.
     solver, head : str
@@ -86,8 +86,8 @@ class Recipe:
         value; it may return None.
     choice : Choice or None
         How something else was chosen, for instance the width of a kernel.
-    brief : bool
-        Whether what is chosen is for a while only, in the middle of a stream: then few rows judge, and past the width
+    provisional : bool
+        Whether the choice is provisional, in the middle of a stream: then few rows validate, and past the width
         of a scatter directions are found without them and no head is trained on all columns.
     scale : bool or None
         Whether columns are divided by their standard deviations first; None has it chosen with the value.
@@ -105,12 +105,12 @@ class Recipe:
     priors: Float | None = None
     trial: Callable[[Inside, Float, float], Evidence | None] | None = None
     choice: Choice | None = None
-    brief: bool = False
+    provisional: bool = False
     scale: bool | None = False
 
 
 def make_predictor(
-    recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None = None, keep: Predictor | None = None
+    recipe: Recipe, statistics: ClassMeans, rows: RowsInMemory | None = None, keep: Predictor | None = None
 ) -> Predictor:
     """Return the predictor of statistics that have seen two classes or more; a pure function.
 
@@ -120,11 +120,11 @@ def make_predictor(
         What is asked for.
     statistics : ClassMeans
         What is known of the data.
-    rows : RowsInHand, optional
+    rows : RowsInMemory, optional
         All rows, in `fit`. Without them the statistics are those of a stream: where more directions are asked for than
         the classes seen so far have, the others are zero until more classes come.
     keep : Predictor, optional
-        What was chosen for an earlier state of the statistics: nothing is chosen anew.
+        What was chosen for an earlier state of the statistics: nothing is chosen again.
 
     Returns
     -------
@@ -140,7 +140,9 @@ def make_predictor(
         return _in_its_units(recipe, statistics, rows, keep)
 
 
-def _in_its_units(recipe: Recipe, statistics: ClassMeans, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
+def _in_its_units(
+    recipe: Recipe, statistics: ClassMeans, rows: RowsInMemory | None, keep: Predictor | None
+) -> Predictor:
     """Return the predictor in units of the columns' deviations where that is asked for, or errs less."""
     scale = recipe.scale
     if scale is None and keep is not None:
@@ -226,7 +228,7 @@ def _as_they_come(
 def _make(
     recipe: Recipe,
     statistics: ClassMeans,
-    rows: RowsInHand | None,
+    rows: RowsInMemory | None,
     keep: Predictor | None,
     chosen: Selected,
 ) -> Predictor:
@@ -245,7 +247,7 @@ def _make(
     if recipe.signs_by_means:
         found = _signed(found, statistics)
     mean = statistics.mean
-    # A space in which something was chosen may lack the rows that judged, which are few then.
+    # A space in which something was chosen may lack the validation rows, which are few then.
     known = found.within if weighed is statistics and not missing else None
     inside = _inside(recipe, criterion, statistics, found.components, rows, known)
     head: Head | None = None
@@ -264,8 +266,8 @@ def _make(
         with one_blas_thread():
             head, hidden, losses, scores = choose(evidence, recipe.head)
         choice = replace(choice, heads=losses)
-        if evidence.judged is not None:
-            held_out = HeldOutLosses.of(scores, head, evidence.judged, shift)
+        if evidence.validation is not None:
+            held_out = HeldOutLosses.of(scores, head, evidence.validation, shift)
             held_out = held_out.joined(_learnt(statistics, head, np.concatenate([found.components, hidden]), shift))
     elif keep is not None:
         head, hidden = _kept_head(recipe, criterion, statistics, keep, inside, found.components)
@@ -299,7 +301,7 @@ class Selected(NamedTuple):
     Attributes
     ----------
     choice : Choice or None
-        The parameter; None where no row could judge.
+        The parameter; None if there are no validation rows.
     space : Krylov or None
         The space it was chosen in, where that is used again.
     source : Source or None
@@ -328,14 +330,14 @@ def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
         return [Selected(None, None, None)] * len(views)
     if not _leaves_out(recipe, views[0]):
         return [_choose_held_out(recipe, view) for view in views]
-    left_out = [LeaveOneOut(view, brief=recipe.brief) for view in views if leaves_rows_out(view)]
+    left_out = [LeaveOneOut(view, provisional=recipe.provisional) for view in views if leaves_rows_out(view)]
     if left_out[0].few:
         return [Selected(None, None, None)] * len(views)
     nothing = np.empty(0)
     curves = least_ridges(left_out) if given is None else [Curve(given, nothing, nothing, None)] * len(views)
     found = []
     for rows, (ridge, nodes, losses, weights) in zip(left_out, curves, strict=True):
-        choice, positive = Choice(ridge, nodes, losses, len(rows.judges)), max(ridge, 1e-9 * rows.usual)
+        choice, positive = Choice(ridge, nodes, losses, len(rows.validation_rows)), max(ridge, 1e-9 * rows.usual)
         found.append(Selected(choice, None, AtRidge(rows, positive, weights)))
     return found
 
@@ -344,7 +346,7 @@ def _choose_held_out(recipe: Recipe, statistics: ClassMeans) -> Selected:
     """Choose a parameter on rows that are held out in parts."""
     given = recipe.value
     asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
-    found, space, source = choose_parameter(*asked, brief=recipe.brief)
+    found, space, source = choose_parameter(*asked, provisional=recipe.provisional)
     return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
 
 
@@ -463,7 +465,7 @@ def _inside(
     criterion: Criterion,
     statistics: ClassMeans,
     directions: Float,
-    rows: RowsInHand | None,
+    rows: RowsInMemory | None,
     within: Float | None = None,
 ) -> Inside:
     """Return what is known of the classes along some directions; `within` is W S_w Wᵀ where it is known."""
@@ -486,7 +488,7 @@ def _covariance(
     criterion: Criterion,
     statistics: ClassMeans,
     components: Float,
-    rows: RowsInHand | None,
+    rows: RowsInMemory | None,
     within: Float | None,
 ) -> tuple[Float | None, Float | None]:
     """Return W S_w Wᵀ, ridge included, and what the ridge adds, where it is known."""
@@ -525,12 +527,12 @@ def _learnt(statistics: ClassMeans, head: Head, directions: Float, shift: Float 
     assert keeps_rows(statistics)  # or there were no validation rows
     sample = statistics.sample(SETTINGS.narrow_rows)
     points = project(sample.rows, directions, statistics.mean).astype(np.float64)
-    judged = Judged(sample.members.codes, sample.weights)
-    return HeldOutLosses.of(head.scores(points), head, judged, shift, learnt=True)
+    validation = ValidationRows(sample.members.codes, sample.weights)
+    return HeldOutLosses.of(head.scores(points), head, validation, shift, learnt=True)
 
 
-def _measured(rows: RowsInHand, components: Float, mean: Float) -> Float:
-    """Return W S_w Wᵀ from rows in hand: all of them, or a large sample."""
+def _measured(rows: RowsInMemory, components: Float, mean: Float) -> Float:
+    """Return W S_w Wᵀ from rows in memory: all of them, or a large sample."""
     X, y, weights = rows
     n, enough = X.shape[0], max(SETTINGS.head_rows, SETTINGS.head_rows_per_direction * len(components))
     chosen = None

@@ -50,7 +50,7 @@ class Directions(NamedTuple):
     values : array of shape (k,)
         What each adds to the criterion.
     vectors : array of shape (q, k)
-        One direction a column.
+        One direction per column.
     total : float
         The sum of all positive values, kept or not.
     n_positive : int

@@ -59,7 +59,7 @@ def statistics_of(
         The number of this part among all. Samples of rows of different parts are drawn from different seeds, so that
         what is merged is a sample of the whole. Part 0 has the seed of the model.
     n_jobs : int, optional
-        Learn the items of `parts` apart, in so many processes of joblib (-1 for all cores), each on one core, and merge
+        Learn the items of `parts` apart, in this many processes of joblib (-1 for all cores), each on one core. Merge
         them by a binary tree over their places: any number of processes gives the same bits. None learns them one after
         another, on all cores. `joblib.parallel_config` chooses another backend.
 
@@ -136,7 +136,7 @@ def merge_two(first: Model, second: Model) -> Model:
     Returns
     -------
     estimator
-        A new one, or one of both.
+        A new one, or one of the two.
     """
     if not stream_model(second).fitted:
         return first

@@ -145,7 +145,7 @@ class Predictor:
         return replace(self, components=head.weights @ self._stacked, hidden=self.hidden[:0], head=own)
 
     def scores(self, X: Rows) -> Float:
-        """Return one score a class for each row."""
+        """Return one score per class for each row."""
         known = self._folded
         said: Float = known._in_blocks(X, lambda rows: known._scores(known.seen_points(rows)))
         return said
@@ -185,7 +185,7 @@ class Predictor:
         return refuse_overflow("probabilities", known._in_blocks(X, of))
 
     def _in_blocks(self, X: Rows, answer: Callable[[Rows], Any]) -> Any:
-        """Return what is said of rows; heads hold many numbers per row, so many rows are asked in blocks."""
+        """Return what is said of rows; heads hold many numbers per row, this many rows are asked in blocks."""
         numbers = len(self.components) + len(self.hidden) + len(self.classes)
         parts = list(blocks(X.shape[0], 8 * numbers, target=BLOCK))
         return answer(X) if len(parts) <= 1 else np.concatenate([answer(X[part]) for part in parts])

@@ -206,7 +206,7 @@ def test_an_engine_refuses_what_it_cannot_do(address, tmp_path):
     assert "writing would destroy it" in str(result.exception)
     model.write_bytes(b"something of mine")
     result = command("learn", parts, "--label", "kind", "-m", model, "--engine", address, ok=False)
-    assert "there is a model already, and a fit in parts starts anew" in str(result.exception)
+    assert "there is a model already, and a fit in parts starts again" in str(result.exception)
     assert model.read_bytes() == b"something of mine"
     model.unlink()
     with (parts / "part-7.csv").open("a") as file:

@@ -197,7 +197,7 @@ OTHERS = {
     "several labels": (
         FisherDiscriminant(ridge=0.1),
         lambda X, y: (X, np.eye(3, dtype=int)[y]),
-        r"several labels a row True instead of False",
+        r"several labels per row True instead of False",
     ),
 }
 

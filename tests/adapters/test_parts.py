@@ -133,7 +133,7 @@ def test_any_parts_and_any_tree_are_one_model(cuts, fan_in, seed):
 
 @quiet
 @pytest.mark.parametrize(
-    # ε="auto" holds back other rows where they have other numbers: the same by its rule, not to the last digit
+    # ε="auto" holds out other rows where they have other numbers: the same by its rule, not to the last digit
     "model",
     [*(model for model in MODELS if getattr(model, "epsilon", 0) != "auto"), InformationGain(3)],
     ids=lambda model: type(model).__name__,

@@ -98,7 +98,7 @@ def test_linear_fits_are_heard_of_in_parts_of_the_rows(model, classes):
     assert recorder.models[-1].score(X, y) == quiet.score(X, y)
     one = clone(model).fit(X[:70], y[:70])
     same = recorder.models[6].decision_function(X)
-    if not isinstance(model, InterClassScatter):  # whose head is measured on rows in hand
+    if not isinstance(model, InterClassScatter):  # whose head is measured on rows in memory
         np.testing.assert_allclose(same, one.decision_function(X), rtol=1e-6, atol=1e-8)
     assert not hasattr(watched, "_callback_fit_ctx")
 

@@ -192,7 +192,7 @@ def without_rights(command):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="rights are taken away as Linux does it")
 def test_a_read_only_installation_works(tmp_path):
-    """Neither the package nor the home can be written: loops are compiled anew, and nothing fails."""
+    """Neither the package nor the home can be written: loops are compiled again, and nothing fails."""
     shutil.copytree(Path(kampong.__file__).parent, tmp_path / "kampong", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "home").mkdir()
     folders = [tmp_path / "home", *(path for path in (tmp_path / "kampong").rglob("*") if path.is_dir())]

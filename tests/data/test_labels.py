@@ -25,10 +25,10 @@ MIXES = {
     "float32": np.array([1.0, 2.0], dtype=np.float32),
     "float64": np.array([2.0, 3.0]),
     "longdouble": np.array([1.0, 5.0], dtype=np.longdouble),
-    "past 2**53": np.array([BIG, BIG + 1]),
-    "past 2**53, float": np.array([float(BIG), float(BIG + 2)]),
-    "past 2**53, uint64": np.array([BIG + 1, BIG + 3], dtype=np.uint64),
-    "past 2**63": np.array([2**63, 2**64 - 1], dtype=np.uint64),
+    "above 2**53": np.array([BIG, BIG + 1]),
+    "above 2**53, float": np.array([float(BIG), float(BIG + 2)]),
+    "above 2**53, uint64": np.array([BIG + 1, BIG + 3], dtype=np.uint64),
+    "above 2**63": np.array([2**63, 2**64 - 1], dtype=np.uint64),
     "negative": np.array([-1, -(2**62) - 1]),
     "booleans": np.array([True, False]),
     "strings": np.array(["1", "2"]),
@@ -101,7 +101,7 @@ def test_no_stream_of_labels_leaves_a_class_twice_or_a_model_that_cannot_be_open
     ids=lambda m: str(m)[:9],
 )
 @pytest.mark.parametrize(
-    ("first", "later"), list(itertools.permutations(["past 2**53", "past 2**53, float", "uint64"], 2))
+    ("first", "later"), list(itertools.permutations(["above 2**53", "above 2**53, float", "uint64"], 2))
 )
 def test_estimators_keep_classes_apart_and_can_be_saved(model, first, later):
     from sklearn.base import clone
@@ -118,7 +118,7 @@ def test_estimators_keep_classes_apart_and_can_be_saved(model, first, later):
 
 
 def test_a_margin_tells_large_labels_apart():
-    """float64 holds one of both, so a comparison of arrays would take them for each other."""
+    """float64 holds one of the two, so a comparison of arrays would take them for each other."""
     rng = np.random.default_rng(0)
     X = np.vstack([rng.standard_normal((6, 2)) - 5, rng.standard_normal((6, 2)) + 5])
     y = np.repeat([BIG, BIG + 1], 6)

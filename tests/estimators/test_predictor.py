@@ -147,7 +147,7 @@ def count_solves(monkeypatch):
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_loaded_model_answers_with_the_same_bits_and_solves_nothing(model, streamed, tmp_path, monkeypatch):
     if streamed and getattr(model, "solver", "") == "resolvent":
-        pytest.skip("a stream has no rows in hand")
+        pytest.skip("a stream has no rows in memory")
     X, y = load_iris(return_X_y=True)
     model = clone(model).partial_fit(X, y) if streamed else clone(model).fit(X, y)
     model.save(tmp_path / "model")

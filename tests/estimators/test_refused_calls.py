@@ -131,7 +131,7 @@ def kinds(name, method, first):
     if takes_labels and "several" not in name:
         found |= {kind: ((X, make(y)), {}) for kind, make in LABELS.items()}
     elif takes_labels:
-        found["entries past 1"] = (X, 2 * y), {}
+        found["entries above 1"] = (X, 2 * y), {}
         found["other columns of labels"] = (X, np.hstack([y, y])), {}
     weight = next((key for key in ("sample_weight", "weights") if key in asked), None)
     if weight:
@@ -255,7 +255,7 @@ OTHERS = {
     "other columns": lambda model: clone(model).fit(*_wider(model)),
     "other names": lambda model: clone(model).fit(pd.DataFrame(rows()[0], columns=list("abcdefghi")), rows()[1]),
     "other kinds of labels": lambda model: clone(model).fit(rows()[0], rows()[1].astype(str)),
-    "several labels a row": lambda model: clone(model).fit(rows()[0], np.eye(3, dtype=int)[rows()[1]]),
+    "several labels per row": lambda model: clone(model).fit(rows()[0], np.eye(3, dtype=int)[rows()[1]]),
 }
 
 

@@ -59,7 +59,7 @@ def assert_same_model(first, second, X, tolerance=1e-10):
 
 
 BY_PARTS = MarginSubspace(2, epsilon="auto")
-"""Its parameter is judged by parts of the rows, which follow from their numbers: laws of order are for given ones."""
+"""Its parameter is chosen on parts of the rows, which follow from their numbers: laws of order are for given ones."""
 LAWFUL = [model for model in MODELS if str(model) != str(BY_PARTS)]
 
 

@@ -116,7 +116,7 @@ def test_a_stream_keeps_its_width_and_form():
         model.partial_fit(X[:, :3], y)
     with pytest.raises(ValueError, match="X has 3 features, but FisherDiscriminant is expecting 4 features"):
         model.transform(X[:, :3])
-    with pytest.raises(ValueError, match="one label a row before, an indicator matrix now"):
+    with pytest.raises(ValueError, match="one label per row before, an indicator matrix now"):
         model.partial_fit(X, np.eye(3, dtype=int)[y])
     with pytest.raises(ValueError, match="label 'a', a string, beside labels such as 0, a number"):
         model.partial_fit(X, ["a"] * 150)

@@ -240,7 +240,7 @@ def test_what_cannot_be_undone_is_refused_by_name():
     with pytest.raises(ValueError, match=r"fitted with the rows at hand .* Fit again without the rows"):
         FisherDiscriminant().fit(wide, y).unlearn(wide[:5], y[:5])
     Y = np.eye(3)[y]
-    with pytest.raises(ValueError, match=r"InterClassScatter.unlearn_class: with several labels a row"):
+    with pytest.raises(ValueError, match=r"InterClassScatter.unlearn_class: with several labels per row"):
         InterClassScatter().fit(X, Y).unlearn_class(0)
 
 
@@ -345,7 +345,7 @@ def test_half_precision_rows_are_learnt_as_single_precision_ones():
     assert model.transform(half).dtype == np.float32
 
 
-def test_a_kernel_model_that_chooses_lets_go_of_the_rows_that_judge():
+def test_a_kernel_model_that_chooses_lets_go_of_its_validation_rows():
     X, y = load_iris(return_X_y=True)
     model = KernelFisherDiscriminant(landmarks=X[::3].copy()).partial_fit(X, y)
     before = model.state_digest()

@@ -154,7 +154,7 @@ def test_wide_rows_of_a_dense_stream():
 def test_the_solver_says_why():
     X, y = sparse_text(300, 9000, n_classes=3, random_state=0)
     reason = FisherDiscriminant().fit(X, y).solver_reason_
-    assert reason.startswith("9000 features, past the 8192 of a d × d scatter; the rows were in hand")
+    assert reason.startswith("9000 features, past the 8192 of a d × d scatter; the rows were in memory")
     assert "the rows passed by" in FisherDiscriminant().partial_fit(X, y).solver_reason_
     assert "class means hold all" in InterClassScatter().fit(X, y).solver_reason_
     assert FisherDiscriminant().fit(X[:, :50].toarray(), y).solver_reason_.endswith("and the result exact")

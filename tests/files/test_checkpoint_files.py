@@ -326,7 +326,7 @@ def test_a_file_without_permission_is_refused(tmp_path, monkeypatch):
 
 
 class Full(io.RawIOBase):
-    """A file on a disk that is full after so many bytes."""
+    """A file on a disk that is full after this many bytes."""
 
     def __init__(self, descriptor, room):
         super().__init__()

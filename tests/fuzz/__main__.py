@@ -1,6 +1,6 @@
 """All attackers in turn, until the time is over: `python -m fuzz 3600`; the exit code is 1 if any found something.
 
-`python -m fuzz --only "model files" --tries 20000` makes so many tries with one attacker; `--first` is the first seed.
+`python -m fuzz --only "model files" --tries 20000` makes 20,000 tries with one attacker; `--first` is the first seed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=3600.0)
     parser.add_argument("--only", choices=ATTACKERS, action="append", help="this attacker; may be repeated")
-    parser.add_argument("--tries", type=int, help="so many tries of each, whatever the time")
+    parser.add_argument("--tries", type=int, help="this many tries of each, whatever the time")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args(arguments)
     chosen = {name: ATTACKERS[name] for name in options.only or ATTACKERS}

@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 
 from kampong.heads.calibration import (
     SPREAD,
-    Judged,
+    ValidationRows,
     bounded_step,
     calibrate_each,
     fit_calibration,
@@ -53,8 +53,8 @@ def test_weights_of_several_problems_meet_the_conditions_of_the_least_loss(n, si
     rng = np.random.default_rng(n)
     codes, weights = rng.integers(0, 3, n), rng.exponential(size=n)
     scores = 2.0 * np.eye(3)[codes] * rng.normal(0.2, 0.5, size=(6, 3, 1, 1)) + rng.normal(size=(6, 3, n, 3))
-    judged, start = Judged(codes, weights), np.array([0.3, 0.0, 0.0])
-    found, losses = fit_each(scores, judged, start, signed=signed, gain=1e-12)
+    validation, start = ValidationRows(codes, weights), np.array([0.3, 0.0, 0.0])
+    found, losses = fit_each(scores, validation, start, signed=signed, gain=1e-12)
     shares, total = weights / weights.sum(), weights.sum()
     assert (found == 0.0).any()
     for b, loss, one in zip(found, losses, scores, strict=True):
@@ -70,10 +70,10 @@ def test_weights_of_several_problems_meet_the_conditions_of_the_least_loss(n, si
         held = (b == 0.0) & (np.arange(3) != (-1 if signed is None else signed))
         np.testing.assert_allclose(slope[~held], 0.0, atol=1e-5)
         assert (slope[held] > -1e-6).all()
-        alone, least = fit_weights(one, judged, start, signed=signed, gain=1e-12)
+        alone, least = fit_weights(one, validation, start, signed=signed, gain=1e-12)
         np.testing.assert_allclose(alone, b, atol=1e-6)
         assert least == pytest.approx(loss, rel=1e-9)
-    begun, same = fit_each(scores, judged, start, signed=signed, begin=np.array([2.0, 0.0, 1.0]), gain=1e-12)
+    begun, same = fit_each(scores, validation, start, signed=signed, begin=np.array([2.0, 0.0, 1.0]), gain=1e-12)
     np.testing.assert_allclose(begun, found, atol=1e-6)
     np.testing.assert_allclose(same, losses, rtol=1e-9)
 
@@ -82,10 +82,10 @@ def test_heads_are_calibrated_together_as_they_are_alone():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, 300)
     scores = np.stack([s * (3 * np.eye(4)[codes] + rng.normal(size=(300, 4))) for s in (0.2, 1.0, 20.0, -1.0, 0.0)])
-    judged = Judged(codes, np.ones(300))
-    together = calibrate_each(scores, judged)
+    validation = ValidationRows(codes, np.ones(300))
+    together = calibrate_each(scores, validation)
     for one, found in zip(scores, together, strict=True):
-        np.testing.assert_allclose(fit_calibration(one, judged), found, atol=1e-6)
+        np.testing.assert_allclose(fit_calibration(one, validation), found, atol=1e-6)
     assert together[-1] == (1.0, 0.0)
 
 

@@ -104,13 +104,13 @@ def test_a_head_trained_by_batches_is_smooth_on_any_number_of_threads():
     assert (model.classes_[found[0].argmax(axis=1)] == y).mean() > 0.9
 
 
-def test_rows_that_do_not_judge_are_left_out_right_on_average():
-    """Past 64 columns the length of a row is known in part: each is left out about, and all together exactly enough."""
+def test_other_rows_than_validation_rows_are_left_out_right_on_average():
+    """Above 64 columns part of the length of a row is known: each row is left out nearly, all of them exactly."""
     X, y = many_columns()
     assert X.shape[1] > SETTINGS.exact_columns
     rows = LeaveOneOut(SampledScatter(X.shape[1]).update(X, y))
-    ridge, others = rows.usual, np.setdiff1d(np.arange(len(X)), rows.judges)
-    assert len(rows.judges) == SETTINGS.wide_rows
+    ridge, others = rows.usual, np.setdiff1d(np.arange(len(X)), rows.validation_rows)
+    assert len(rows.validation_rows) == SETTINGS.wide_rows
     scaled, metric = rows.means / (rows.values + ridge), 1 / (rows.values + ridge)
     fisher = np.linalg.qr((rows.means * np.sqrt(metric)).T)[0]
     more = np.linalg.qr(np.eye(X.shape[1])[:, -40:] - fisher @ fisher[-40:].T)[0] * np.sqrt(metric)[:, None]
@@ -121,7 +121,7 @@ def test_rows_that_do_not_judge_are_left_out_right_on_average():
     exact = rows._without(plain, np.square(turned) @ metric, scaled @ rows.means.T, slice(None))[0]
     mine = np.arange(len(X)), rows.codes
     moved, off = (exact - plain)[mine], (found - exact)[mine]
-    np.testing.assert_allclose(off[rows.judges], 0.0, atol=1e-9 * np.abs(moved).max())
+    np.testing.assert_allclose(off[rows.validation_rows], 0.0, atol=1e-9 * np.abs(moved).max())
     assert abs(off[others].mean()) < 0.03 * abs(moved.mean())
     assert np.abs(off[others]).mean() < 0.25 * abs(moved.mean())
 

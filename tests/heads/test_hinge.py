@@ -202,7 +202,7 @@ def test_on_text_its_weights_are_hidden_directions():
 
 @pytest.fixture
 def many(monkeypatch):
-    """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
+    """Return text of which few rows validate, and whose training takes long by the measure of a small test."""
     monkeypatch.setattr(choose, "SETTINGS", replace(SETTINGS, validation_rows=256))
     monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, hinge_entries=0.0))
     return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
@@ -222,7 +222,7 @@ def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many, mo
     np.testing.assert_allclose(model.decision_function(judges.rows), made[-1], atol=1e-8)
     right = (made[-1].argmax(axis=1) == judges.members.codes).mean()
     others = (model.predict(X) == y).mean()
-    assert others > right + 0.05  # the judges have not been learnt
+    assert others > right + 0.05  # the validation rows have not been learnt
 
 
 @quiet

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kampong import from_bytes
-from kampong.heads.calibration import Judged, calibrated, fit_calibration
+from kampong.heads.calibration import ValidationRows, calibrated, fit_calibration
 from kampong.margin import CoreVectorClassifier
 from kampong.margin.probabilities import by_folds
 from kampong.selection.settings import SETTINGS
@@ -59,7 +59,7 @@ def test_folds_score_each_row_once_by_a_model_of_the_others(kernel):
     held_out = by_folds(model, rows, np.searchsorted(model.classes_, y), weights, 3)
     assert len(held_out.codes) == 150
     assert held_out.weights.sum() == weights.sum()
-    assert model._calibration == fit_calibration(held_out.scores, Judged(held_out.codes, held_out.weights))
+    assert model._calibration == fit_calibration(held_out.scores, ValidationRows(held_out.codes, held_out.weights))
     np.testing.assert_array_equal(
         model.predict_log_proba(rows), calibrated(model.decision_function(rows), *model._calibration)
     )

@@ -1,4 +1,4 @@
-"""New landmarks in a kernel stream: exact while all rows are kept, judged by later rows, resumed bit for bit."""
+"""New landmarks in a kernel stream: exact while all rows are kept, validated by later rows, resumed bit for bit."""
 
 import threading
 
@@ -84,9 +84,9 @@ def test_after_that_rows_of_the_sample_stand_for_the_others():
     whole = KernelScatter(found.basis).update(X, y)
     error = np.linalg.norm(found.within_scatter() - whole.within_scatter()) / np.linalg.norm(whole.within_scatter())
     assert 0 < error < 0.15  # 2,048 rows for 9,000: an estimate
-    with pytest.raises(ValueError, match="placed anew during the stream, when only a sample"):
+    with pytest.raises(ValueError, match="placed again during the stream, when only a sample"):
         other.unlearn(X[:5], y[:5])
-    with pytest.raises(ValueError, match="placed anew during the stream, when only a sample"):
+    with pytest.raises(ValueError, match="placed again during the stream, when only a sample"):
         other.unlearn_class(1)
     again = unpack(*kampong.files.pack(other))
     assert again._statistics.estimated
@@ -194,7 +194,7 @@ def test_stopped_while_both_are_compared_and_resumed_with_the_same_bits(tmp_path
 
 
 def stopped_between(folder, rows, stop_at):
-    """Learn so many rows of a stream, so that a challenger is saved; return its file."""
+    """Learn this many rows of a stream, so that a challenger is saved; return its file."""
     write_rings(folder / "a.csv", rows)
     stop = threading.Event()
 

@@ -66,7 +66,7 @@ LAWS = {
     "text_with_new_classes": lambda found: found["curve"][-1][0] > 0.7 > found["curve"][-1][1],
     "unlearning": lambda found: max(found["distances"]) < 1e-9 and 9 not in found["model"].classes_,
     "wide_sparse_rows": lambda found: (
-        found["accuracy"]["FisherDiscriminant(): rows in hand"] > found["accuracy"]["TruncatedSVD(50) and LDA"] + 0.1
+        found["accuracy"]["FisherDiscriminant(): rows in memory"] > found["accuracy"]["TruncatedSVD(50) and LDA"] + 0.1
     ),
 }
 

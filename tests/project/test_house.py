@@ -19,7 +19,7 @@ SAME_NAME = {
     "__init__.py": "what a folder is for",
     "apply.py": "the commands that apply a model, and what they call",
     "errors.py": "errors of model files, and errors of sources",
-    "held_out.py": "statistics without some rows, and heads judged on such rows",
+    "held_out.py": "statistics without some rows, and heads validated on such rows",
     "landmarks.py": "landmarks, and the choice made on them",
     "margin.py": "the margin criterion as estimator, as export and as recursion",
     "memory.py": "memory of the machine, and memory of columns",

@@ -137,7 +137,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Return the reports of streams of so many classes; "merged" is that of a model without a course."""
+    """Return the reports of streams of this many classes; "merged" is that of a model without a course."""
     folder, found = tmp_path_factory.mktemp("reports"), {}
 
     def report(n_classes):

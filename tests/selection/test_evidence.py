@@ -122,7 +122,7 @@ def test_an_own_head_takes_part_in_best_and_wins_where_it_is_better(model, neigh
     assert "neighbour" in wine.choice_.heads
 
 
-def test_an_own_head_is_judged_by_rows_that_it_has_not_learnt(monkeypatch):
+def test_an_own_head_is_validated_on_rows_that_it_has_not_learnt(monkeypatch):
     class Copy(Gaussian):
         name = "copy"
 
@@ -138,8 +138,8 @@ def test_an_own_head_is_judged_by_rows_that_it_has_not_learnt(monkeypatch):
         sample, codes = np.asarray(rows.sample.rows), rows.codes
         for one in range(fold.max() + 1):
             peer = LinearDiscriminantAnalysis(solver="lsqr").fit(sample[fold != one], codes[fold != one])
-            held = fold[rows.judges] == one
-            difference = found[held] - peer.decision_function(sample[rows.judges][held])
+            held = fold[rows.validation_rows] == one
+            difference = found[held] - peer.decision_function(sample[rows.validation_rows][held])
             np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape), atol=1e-4)
     finally:
         del HEADS["copy"]

@@ -101,7 +101,9 @@ def test_a_merge_has_the_rows_of_both():
     assert merged._statistics.kept.n_kept == len(X)
     assert merged.choice_.n_rows == len(X)
     whole = KernelFisherDiscriminant(**fixed).fit(X, y)
-    assert np.abs(merged.predict_proba(X) - whole.predict_proba(X)).max() < 0.02  # another order of the same judges
+    assert (
+        np.abs(merged.predict_proba(X) - whole.predict_proba(X)).max() < 0.02
+    )  # another order of the same validation rows
 
 
 def test_a_loaded_stream_goes_on_with_the_same_bits(tmp_path):

@@ -1,4 +1,4 @@
-"""Parameters and heads chosen by rows held back: as if those had never come, and smoothly."""
+"""Parameters and heads chosen by rows held out: as if those had never come, and smoothly."""
 
 from __future__ import annotations
 
@@ -16,13 +16,21 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
 from kampong.criteria import EPSILONS
 from kampong.datasets import sparse_text, waveform
-from kampong.heads.calibration import GAIN, Judged, badness, calibrated, fit_calibration, fit_weights, least_point
+from kampong.heads.calibration import (
+    GAIN,
+    ValidationRows,
+    calibrated,
+    fit_calibration,
+    fit_weights,
+    least_point,
+    selection_loss,
+)
 from kampong.heads.quadratic import ClassShapes
 from kampong.selection.evidence import among_means
 from kampong.selection.leave_one_out import LeaveOneOut, least_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.held_out import HeldBack
+from kampong.statistics.held_out import TrainingStatistics
 from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 from problems import problem, sparse_rows
 
@@ -47,7 +55,7 @@ def test_rows_held_back_are_rows_that_never_came(kind, several, seed, is_sparse)
     everything = statistics_of(kind, rows, y, weights)
     sample = everything.sample(25)
     fold = np.sort(rng.permutation(25)[:10])
-    held = HeldBack(everything, sample, fold)
+    held = TrainingStatistics(everything, sample, fold)
     dense = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
     gone = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in dense[fold]]
     others = np.setdiff1d(np.arange(40), gone)
@@ -92,7 +100,7 @@ def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted, featu
     ridge = 0.3 * rows.usual * 10.0 ** rng.uniform(-1, 3)
     parts = rows.parts(ridge)
     sample = SampledScatter(features).update(X, y, weights).sample()
-    for place, judge in enumerate(rows.judges[:8]):
+    for place, judge in enumerate(rows.validation_rows[:8]):
         row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         products, squares = left_out_by_hand(X, y, weights, row, ridge)
         scale = np.abs(products).max() + np.abs(squares).max()
@@ -109,7 +117,7 @@ def test_the_regression_left_out_is_least_squares_without_the_row(seed, features
     centred = np.hstack([X - X.mean(axis=0), np.ones((25, 1))])
     pull = np.diag([ridge * 25] * features + [0.0])
     targets = np.eye(3)[y]
-    for place, judge in list(enumerate(rows.judges))[::4]:
+    for place, judge in list(enumerate(rows.validation_rows))[::4]:
         row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
         kept = np.arange(25) != row
         theta = np.linalg.solve(centred[kept].T @ centred[kept] + pull, centred[kept].T @ targets[kept])
@@ -131,7 +139,7 @@ def test_several_ridges_and_units_at_once_are_each_alone(seed, features):
     plain = SampledScatter(features).update(X, y)
     views = [LeaveOneOut(plain), LeaveOneOut(plain.in_units(plain.units()))]
     ridges = views[0].usual * np.array([0.01, 1.0, 30.0])
-    whole, few = views[0].parts(ridges), views[0].judges
+    whole, few = views[0].parts(ridges), views[0].validation_rows
     scores, noise = views[0].members(whole, few)
     for place, ridge in enumerate(ridges):
         alone = views[0].parts(float(ridge))
@@ -169,7 +177,7 @@ def test_a_class_shape_left_out_is_one_without_the_row(seed, shrinkage):
     own, lift = np.ones(40), 0.1 * np.eye(3)
     logs = np.log(np.bincount(codes) / 40)
     shapes = ClassShapes(points, codes, own, 3, lift)
-    found = shapes.left_out(points, Judged(codes, own), own, np.array([shrinkage]), logs)[:, :, 0]
+    found = shapes.left_out(points, ValidationRows(codes, own), own, np.array([shrinkage]), logs)[:, :, 0]
     for row in range(0, 40, 7):
         for k in range(3):
             mine = points[(codes == k) & (np.arange(40) != row)]
@@ -196,8 +204,8 @@ def test_weights_are_those_of_the_least_loss_and_never_negative():
     codes = rng.integers(0, 4, 500)
     good, noise = rng.normal(size=(500, 4)), rng.normal(size=(500, 4))
     good[np.arange(500), codes] += 1.5
-    judged = Judged(codes, np.ones(500))
-    weights, loss = fit_weights(np.stack([good, noise, -good]), judged, np.array([0.3, 0.0, 0.0]))
+    validation = ValidationRows(codes, np.ones(500))
+    weights, loss = fit_weights(np.stack([good, noise, -good]), validation, np.array([0.3, 0.0, 0.0]))
     assert weights.min() >= 0
     assert weights[2] == 0
     for b in (0.9, 1.1):
@@ -210,14 +218,14 @@ def test_a_calibration_never_changes_what_is_most_probable():
     rng = np.random.default_rng(1)
     scores = 30 * rng.normal(size=(400, 3))
     codes = np.where(rng.random(400) < 0.6, scores.argmax(axis=1), rng.integers(0, 3, 400))
-    judged = Judged(codes, np.ones(400))
-    sharpness, tail = fit_calibration(scores, judged)
+    validation = ValidationRows(codes, np.ones(400))
+    sharpness, tail = fit_calibration(scores, validation)
     logs = calibrated(scores, sharpness, tail)
     np.testing.assert_array_equal(logs.argmax(axis=1), scores.argmax(axis=1))
     np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)
     sure = -np.mean(calibrated(scores, 1.0, 0.0)[np.arange(400), codes])
     assert -np.mean(logs[np.arange(400), codes]) < 0.2 * sure
-    assert badness(scores, judged, sharpness, tail) < badness(scores, judged)
+    assert selection_loss(scores, validation, sharpness, tail) < selection_loss(scores, validation)
 
 
 # What is chosen.
@@ -295,7 +303,7 @@ def test_heads_from_a_sample_need_one():
         FisherDiscriminant(ridge=0.1, head="quadratic").fit(X, np.eye(3, dtype=int)[y])
     for model in (MarginSubspace(2, epsilon="auto", head="logistic"), FisherDiscriminant(ridge=0.1, head="logistic")):
         assert model.fit(X, y).head_ == "logistic"
-    with pytest.raises(ValueError, match="head='cosine' needs one label a row"):
+    with pytest.raises(ValueError, match="head='cosine' needs one label per row"):
         FisherDiscriminant(ridge=0.1, head="cosine").fit(X, np.eye(3, dtype=int)[y])
 
 
@@ -484,7 +492,7 @@ def test_reading_leaves_no_trace_and_batches_do_not_matter():
     np.testing.assert_allclose(parts.choice_.losses, whole.choice_.losses, atol=1e-8)
 
 
-def test_the_sample_of_judges_is_bounded():
+def test_the_validation_sample_is_bounded():
     rng = np.random.default_rng(0)
     model = FisherDiscriminant(reservoir_bytes=50_000)
     for _ in range(20):
@@ -494,7 +502,7 @@ def test_the_sample_of_judges_is_bounded():
     assert model.choice_.n_rows == model._statistics.n_kept
 
 
-def test_one_row_a_class_cannot_be_judged():
+def test_one_row_a_class_cannot_be_validated():
     model = FisherDiscriminant().fit(np.eye(3), ["a", "b", "c"])
     assert model.choice_ is None
     assert model.predict(np.eye(3)).tolist() == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""Heads chosen for any criterion by rows held back, and heads that are trained on rows: what they see and state."""
+"""Heads chosen for any criterion by rows held out, and heads that are trained on rows: what they see and state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kampong.selection.choose import choose_parameter
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import fit_labels, fit_odds
 from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.held_out import HeldBack
+from kampong.statistics.held_out import TrainingStatistics
 from kampong.statistics.reservoir import SampledScatter
 
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
@@ -76,7 +76,7 @@ def test_what_logistic_regression_sees_beside_the_directions_is_saved_and_moves_
     assert np.mean(kept.answers(X)[1] == y) == pytest.approx(again.score(X, y), abs=0.02)
 
 
-# Heads of any criterion, tried on rows held back.
+# Heads of any criterion, tried on rows held out.
 
 
 CHOOSING = {
@@ -203,7 +203,7 @@ def test_rows_held_back_are_scored_by_what_has_not_seen_them(value):
 
 
 @quiet
-def test_no_trained_head_has_seen_the_rows_that_judge_it():
+def test_no_trained_head_has_seen_its_validation_rows():
     """Labels drawn at random cannot be told from new rows, whatever is trained."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 20)), rng.integers(0, 3, 600)
@@ -246,7 +246,7 @@ def test_while_everything_fits_a_wide_stream_trains_as_a_fit():
 
 @pytest.fixture
 def many_rows(monkeypatch):
-    """Return text of which few rows judge, and whose training takes long by the measure of a small test."""
+    """Return text of which few rows validate, and whose training takes long by the measure of a small test."""
     monkeypatch.setattr(choose, "SETTINGS", replace(SETTINGS, validation_rows=256))
     monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, logistic_cost=0.0))
     return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
@@ -308,7 +308,7 @@ def test_kernel_sums_without_some_rows_are_those_of_the_others():
     everything = model._statistics
     sample = everything.sample(2048)
     fold = np.arange(0, sample.rows.shape[0], 3)
-    held = HeldBack(everything, sample, fold)
+    held = TrainingStatistics(everything, sample, fold)
     rows, codes = np.asarray(sample.rows), sample.members.codes
     others = np.setdiff1d(np.arange(len(codes)), fold)
     means = np.array([rows[others][codes[others] == k].mean(axis=0) for k in range(10)])
@@ -331,7 +331,7 @@ def test_the_rows_of_a_fit_are_drawn_without_being_copied():
     np.testing.assert_array_equal(own, sample.own)
 
 
-# Several labels a row.
+# Several labels per row.
 
 
 def labelled(seed=0, rows=4000, labels=4):

@@ -100,7 +100,7 @@ class Load:
 
 
 def run(folder, requests, clients, kills, *, half_life=None):
-    """Let clients ask a server that is killed so many times; return the model file, the load, and the first model."""
+    """Let clients ask a server that is killed this many times; return the model file, the load, and the first model."""
     path, _ = served_file(folder, half_life=half_life)
     data = (folder / "points.kampong").read_bytes()
     words, rng = (path, "--learn", "--checkpoint-every", "0.2"), random.Random(0)

@@ -136,7 +136,7 @@ def test_the_resolvent_can_be_asked_for_at_any_width():
 
 def test_what_the_resolvent_cannot_do_it_says():
     X, y = problem(0)
-    with pytest.raises(ValueError, match=r"'resolvent' needs rows in hand .*statistics are ClassMeans"):
+    with pytest.raises(ValueError, match=r"'resolvent' needs rows in memory .*statistics are ClassMeans"):
         solve(MarginCriterion(1.0), ClassMeans(5).update(X, y), solver="resolvent")
     with pytest.raises(ValueError, match=r"'resolvent' finds at most 2 directions for 3 classes and 5 features"):
         solve(MarginCriterion(1.0), ClassRows(5).update(X, y), 3, solver="resolvent")
@@ -158,7 +158,7 @@ def test_no_more_than_a_few_blocks_of_memory():
         model = FisherDiscriminant(ridge=ridge).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        # each part that is held back in turn may take more steps than the result
+        # each part that is held out in turn may take more steps than the result
         steps = model.n_steps_ if ridge == "rule" else resolvent.MOST_STEPS
         assert peak < (steps + 30) * block
 

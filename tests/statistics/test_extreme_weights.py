@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kampong.data.validation import LEAST_WEIGHT, MOST_WEIGHT
 from kampong.statistics import ClassMeans, ClassReservoir, ClassScatter
-from kampong.statistics.held_out import HeldBack
+from kampong.statistics.held_out import TrainingStatistics
 from kampong.statistics.reservoir import SampledScatter
 
 KINDS = [ClassMeans, ClassScatter, ClassReservoir, SampledScatter]
@@ -72,5 +72,5 @@ def test_many_heavy_rows_can_be_read_again():
 def test_rows_left_in_a_fold_count_as_they_weigh():
     rng = np.random.default_rng(2)
     statistics = SampledScatter(2).update(rng.normal(size=(20, 2)), np.arange(20) % 2)
-    held = HeldBack(statistics, statistics.sample(), np.arange(5))
+    held = TrainingStatistics(statistics, statistics.sample(), np.arange(5))
     assert held.effective_rows == pytest.approx(15.0, rel=1e-12)

@@ -1,4 +1,4 @@
-"""Wide rows in parts: a fit by products with the parts is the local fit with the rows in hand, whatever is chosen."""
+"""Wide rows in parts: a fit by products with the parts is the local fit with the rows in memory, whatever is chosen."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ from stream_problems import without_clock, write_points
 
 
 def naive_baselines(labels, predicted, delay):
-    """Return what the commonest class and the last label have right; labels come so many rows late."""
+    """Return what the commonest class and the last label have right; labels come this many rows late."""
     counts, common, last, right = {}, None, None, [0, 0]
     for i, (label, said) in enumerate(zip(labels, predicted, strict=True)):
         if said is not None:

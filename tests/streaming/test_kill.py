@@ -152,7 +152,7 @@ def write_everything(path, rows):
 # What is kept beside the subspace: how the records are written, their layout, the model, and a name in its file.
 STREAMS = {
     "a contest follows drift": (None, {}, EVERYBODY, "model.learnt.contest.contest.fourier."),
-    "landmarks are placed anew": (None, {}, KERNEL, "model.learnt.statistics.kept."),
+    "landmarks are placed again": (None, {}, KERNEL, "model.learnt.statistics.kept."),
     "a contest of 150 columns": (write_wide, {}, DRIFT, "model.learnt.contest.contest.softmax."),
     "a contest of text": (write_everything, {"text": "note"}, DRIFT, "model.learnt.contest.contest.wide_softmax."),
 }

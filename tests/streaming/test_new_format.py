@@ -125,7 +125,7 @@ def test_it_is_found_by_its_ending_its_name_and_its_first_bytes(tmp_path):
 
 
 def learnt(folder, name, *, stops=(), source="a.pairs", **options):
-    """Learn the stream, stopped after so many batches each time; return the last run."""
+    """Learn the stream, stopped after this many batches each time; return the last run."""
     for size in [*stops, 10**9]:
         stop, seen = threading.Event(), []
 

@@ -44,7 +44,7 @@ def model():
 
 
 def go(*paths, name="m", stops=(), layout=None, **options):
-    """Learn files, stopped after so many batches each time; return the last run."""
+    """Learn files, stopped after this many batches each time; return the last run."""
     for size in [*stops, 10**9]:
         stop, seen = threading.Event(), []
 

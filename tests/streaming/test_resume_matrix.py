@@ -34,7 +34,7 @@ def sources(tmp_path_factory):
 
 
 def go(source, folder, name, variant, stops):
-    """Learn the source, stopped after so many batches each time; return the last run, and all that was left."""
+    """Learn the source, stopped after this many batches each time; return the last run, and all that was left."""
     seen = []
     for size in [*stops, 10**9]:
         stop, batches = threading.Event(), []

@@ -53,7 +53,7 @@ KINDS = {
 
 
 def run(folder, kind, *, stop_at=300):
-    """Learn a stream, or go on with it; stop after so many rows."""
+    """Learn a stream, or go on with it; stop after this many rows."""
     name, _, options = KINDS[kind]
     stop = threading.Event()
     return learn(

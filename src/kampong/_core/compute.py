@@ -35,7 +35,7 @@ PLAIN = 2**18
 """Entries up to which plain numpy is about as quick as a compiled loop: a small table need not wait for a compiler."""
 
 FEW = 2
-"""Sparse rows with fewer entries than one in so many columns are projected with the columns that occur alone."""
+"""Sparse rows with fewer entries than one in this many columns are projected with the columns that occur alone."""
 
 _blas_lock = threading.Lock()
 _thread = threading.local()

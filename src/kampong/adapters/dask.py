@@ -81,7 +81,7 @@ def fit(
         What is known of files: format, label and so on, as in `kampong.streaming`.
     keep_rows : bool
         For rows wider than a scatter (8192 features). True keeps all parts in the workers' memory and solves by
-        products with them, as `fit` does with rows in hand; False takes one pass and a sample, as a stream does.
+        products with them, as `fit` does with rows in memory; False takes one pass and a sample, as a stream does.
     patience : float
         Seconds without any worker after which the fit is given up.
 
@@ -158,7 +158,7 @@ def transform(model: Any, X: Any) -> Any:
     Returns
     -------
     dask array or dask dataframe
-        A column a direction.
+        A column per direction.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def predict(model: Any, X: Any) -> Any:
     Returns
     -------
     dask array or dask series
-        A class a row.
+        A class per row.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def predict_proba(model: Any, X: Any) -> Any:
     Returns
     -------
     dask array or dask dataframe
-        A column a class.
+        A column per class.
 
     Examples
     --------

@@ -163,7 +163,9 @@ def _cut_like(X: Any, column: Any, name: str, da: Any) -> Any:
             raise ValueError(f"fit: {name} has {column.shape[0]} entries, but X has {X.shape[0]} rows.")
         return column.rechunk((X.chunks[0], *((n,) for n in column.shape[1:])))
     if column.numblocks[0] != X.numblocks[0]:
-        raise ValueError(f"fit: {name} has {column.numblocks[0]} parts, but X has {X.numblocks[0]}: cut both alike.")
+        raise ValueError(
+            f"fit: {name} has {column.numblocks[0]} parts, but X has {X.numblocks[0]}: cut both the same way."
+        )
     return column
 
 

@@ -1,4 +1,4 @@
-"""Wide rows on Dask with all rows in hand: parts stay in the workers' memory, one sum over them a Krylov step."""
+"""Wide rows on Dask with all rows in memory: parts stay in the workers' memory, one sum over them a Krylov step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def fit_rows(model: Any, parts: Parts, client: Any, patience: float) -> tuple[Any, Counts] | None:
-    """Return a linear subspace fitted with the rows in hand, or None where its statistics need no rows.
+    """Return a linear subspace fitted with the rows in memory, or None where its statistics need no rows.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class WideParts(PartsInMemory):
     def __init__(self, parts: Parts, client: Any, patience: float, owner: str) -> None:
         super().__init__(parts, client, patience, owner)
         if np.ndim(self.classes) != 1:
-            raise ValueError(f"{owner}: rows in hand need one label a row. Use keep_rows=False for several.")
+            raise ValueError(f"{owner}: rows in memory need one label per row. Use keep_rows=False for several.")
         self.means, self._befores = self._asked("means", _means_of, _merge_means, (self.width, self.classes))
         if self.means.n_samples == 0:
             raise ValueError(f"{owner}: all sample weights are zero. Give at least one row a weight.")

@@ -108,7 +108,7 @@ def learn_files(
     Parameters
     ----------
     engine : str
-        "local" uses processes of this machine, "local=N" so many; "dask" does so with Dask, "dask=ADDRESS" uses its
+        "local" uses processes of this machine, "local=N" this many; "dask" does so with Dask, "dask=ADDRESS" uses its
         cluster; "spark" uses the session of Spark.
     where : sequence of str
         Files, folders, or patterns such as "rows/*.parquet". Every worker must see them under the same names.
@@ -155,7 +155,7 @@ def learn_files(
     with held(model_file):
         if Path(model_file).exists():
             raise ResumeError(
-                f"{model_file}: there is a model already, and a fit in parts starts anew. Choose another --model, and "
+                f"{model_file}: there is a model already, and a fit in parts starts again. Choose another --model, and "
                 "merge both with `kampong merge`."
             )
         run = {"local": _on_this_machine, "dask": _on_dask, "spark": _on_spark}[name]

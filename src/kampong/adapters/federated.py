@@ -260,7 +260,7 @@ def _terms(model: Any) -> dict[str, Any]:
         statistics = stream_model(model).statistics
         if statistics is not None and statistics.basis is not None:
             terms["kernel features"] = statistics.basis
-        terms["several labels a row"] = bool(getattr(statistics, "multilabel", False))
+        terms["several labels per row"] = bool(getattr(statistics, "multilabel", False))
         terms["kind of labels"] = type(model.classes_[0].item()).__name__.replace("float", "int")
     return terms
 

@@ -225,7 +225,7 @@ def _points(graph: Graph, rows: str, model: Any, shown: bool) -> str:
 
 
 def _margin_scores(graph: Graph, points: str, model: Any) -> str:
-    """Write one score a class; two classes have the one score with both signs."""
+    """Write one score per class; two classes have the one score with both signs."""
     found = margin_scores(model)
     weights, offsets = found.weights, found.offsets
     if len(weights) == 1:

@@ -130,7 +130,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
     def _learn(
         self, model: DiscriminantSubspace, columns: dict[Hashable, int], rows: Float, labels: list[Any], weights: Any
     ) -> None:
-        """Let a model of so many columns learn rows; only then it takes the place of the model before."""
+        """Let a model of this many columns learn rows; only then it takes the place of the model before."""
         new = list(dict.fromkeys(label for label in labels if label not in self._labels))
         known = self._labels | {label: len(self._names) + place for place, label in enumerate(new)}
         model.partial_fit(rows, np.array([known[label] for label in labels]), sample_weight=weights)
@@ -197,7 +197,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Returns
         -------
         DataFrame
-            A column a class, none before the first row.
+            A column per class, none before the first row.
         """
         model = self._contest()
         if model is not None:
@@ -240,7 +240,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Returns
         -------
         dict
-            One number a direction, best first, named 0, 1, …; empty before two classes have come.
+            One number per direction, best first, named 0, 1, …; empty before two classes have come.
         """
         known = self._current()
         if known is None:
@@ -258,7 +258,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         Returns
         -------
         DataFrame
-            A column a direction, best first; none before two classes have come.
+            A column per direction, best first; none before two classes have come.
         """
         known = self._current()
         if known is None:

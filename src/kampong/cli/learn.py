@@ -170,7 +170,7 @@ def learn(
     flatten: Annotated[
         int,
         typer.Option(
-            help="Learn the values of objects inside JSON objects, so many deep, as columns such as place.city.",
+            help="Learn the values of objects inside JSON objects, this many deep, as columns such as place.city.",
             rich_help_panel=COLUMNS,
         ),
     ] = 3,
@@ -181,7 +181,7 @@ def learn(
         ),
     ] = 0,
     ngrams: Annotated[
-        int, typer.Option(help="Hash runs of up to so many words of a text.", rich_help_panel=COLUMNS)
+        int, typer.Option(help="Hash runs of up to this many words of a text.", rich_help_panel=COLUMNS)
     ] = 1,
     tfidf: Annotated[
         bool, typer.Option("--tfidf", help="Words that many records have count less.", rich_help_panel=COLUMNS)
@@ -244,7 +244,7 @@ def learn(
     label_delay: Annotated[
         int,
         typer.Option(
-            help="Learn each label only when so many more rows have been predicted, as where labels come late.",
+            help="Learn each label only when this many more rows have been predicted, as where labels come late.",
             rich_help_panel=SOURCE,
         ),
     ] = 0,

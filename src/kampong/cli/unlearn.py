@@ -47,7 +47,7 @@ def unlearn(
 ) -> None:
     """Take records out of a model as if they had never been learnt, all of them or none, and write a receipt.
 
-    They need the labels that they were learnt with. The model must not have been learnt with a half-life of so many
+    They need the labels that they were learnt with. The model must not have been learnt with a half-life of this many
     rows; what followed drift by itself (--half-life auto) is dropped, and the receipt says so.
     """
     from kampong.streaming.sources.source import Source

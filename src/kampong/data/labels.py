@@ -49,7 +49,7 @@ class Members:
 
 
 SPARE_BYTES, SPARE = 2**24, 64
-"""The most that labels may take as an array of one width: 16 MiB, or so many times the bytes of their characters."""
+"""The most that labels may take as an array of one width: 16 MiB, or this many times the bytes of their characters."""
 
 
 class LabelIndex:

@@ -20,11 +20,11 @@ MARK = "_kampong_admitted"
 """Set on the matrices made here, which nobody else holds, so that they are checked once."""
 
 LONG = 2**20
-"""Past so many entries the pass runs on all cores."""
+"""Above this many entries the pass runs on all cores."""
 
 NONE = np.int32(0)
 CHUNK = 8192
-"""So many indices stay in the cache between two loops over them."""
+"""This many indices stay in the cache between two loops over them."""
 
 
 def admit(X: Any, name: str = "X") -> Any:

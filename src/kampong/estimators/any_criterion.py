@@ -29,7 +29,7 @@ class CriterionSubspace(DiscriminantSubspace):
     criterion : str
         The name of the criterion.
     parameter : float or "auto"
-        Its number: ε of "margin", the ridge of "fisher". "auto" chooses it by the accuracy on rows held back.
+        Its number: ε of "margin", the ridge of "fisher". "auto" chooses it by the accuracy on rows held out.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone, "scatter" from a d × d matrix, up to 8192 features, "resolvent" from
         products with the rows, in `fit` only, "reservoir" from a bounded sample of the rows of a stream. "auto" takes
@@ -42,7 +42,7 @@ class CriterionSubspace(DiscriminantSubspace):
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace, or a head of your own by its name. "best" takes the one that errs least
-        on rows held back; "auto" is the same where the parameter is chosen, else Gaussian classes.
+        on rows held out; "auto" is the same where the parameter is chosen, else Gaussian classes.
     reservoir_bytes : int
         The most memory for the sample of rows that solver "reservoir" and the choice of the parameter keep.
     random_state : int, RandomState or None
@@ -51,7 +51,7 @@ class CriterionSubspace(DiscriminantSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class CriterionSubspace(DiscriminantSubspace):
     parameter_ : float
         The parameter in use.
     choice_ : Choice or None
-        How it was chosen: its `value`, the nodes `values` of the curve and their `losses` on rows held back.
+        How it was chosen: its `value`, the nodes `values` of the curve and their `losses` on rows held out.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     class_counts_ : array of shape (n_classes,)
@@ -92,7 +92,7 @@ class CriterionSubspace(DiscriminantSubspace):
         X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
         of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
 
     See Also
     --------

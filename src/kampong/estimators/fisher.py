@@ -47,7 +47,7 @@ class FisherDiscriminant(FollowsDrift):
         one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its
         nodes, so no last bit decides it. "rule" is quicker, for models that are read after each row: d/n times
         the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
-        no scatter is kept (past 8192 features).
+        no scatter is kept (above 8192 features).
     solver : {"auto", "scatter", "resolvent", "reservoir"}
         "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
         rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
@@ -67,12 +67,12 @@ class FisherDiscriminant(FollowsDrift):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
         observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
         covariance a class, logistic regression, or a linear support vector machine a class, these three trained on
-        rows in hand or the sample of a stream; or several of them weighed together. "best" takes the one that errs
+        rows in memory or the sample of a stream; or several of them weighed together. "best" takes the one that errs
         least on rows left out; "auto" does so where the ridge is chosen by them, else it is Gaussian. With the ridge
-        chosen, or "best", probabilities are calibrated on the same rows. Past 8192 sparse columns "hinge" sees all of
+        chosen, or "best", probabilities are calibrated on the same rows. Above 8192 sparse columns "hinge" sees all of
         them, as a member of the mixture too.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
@@ -80,7 +80,7 @@ class FisherDiscriminant(FollowsDrift):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the ridge means the same for all of
         them; the answers are for the rows as they come. "auto" tries both if the ridge is chosen too, and divides if
@@ -121,7 +121,7 @@ class FisherDiscriminant(FollowsDrift):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held back, and the losses of the `heads` that were compared.
+        rows held out, and the losses of the `heads` that were compared.
     head_ : str
         What predicts.
     half_life_ : float
@@ -132,7 +132,7 @@ class FisherDiscriminant(FollowsDrift):
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
     ridge_ : float
         The ridge in use; in units of the variances of the columns where they are scaled.
     scale_ : array of shape (n_features,) or None
@@ -279,11 +279,11 @@ class FisherDiscriminant(FollowsDrift):
         """The share of each direction in the sum of the ratios: `criterion_ratio_`."""
         return self.criterion_ratio_
 
-    def _freeze_brief(self, keep: Predictor | None, *, brief: bool) -> Predictor | None:
-        """Return a frozen predictor; see `freeze` and `Recipe.brief`."""
+    def _freeze_provisional(self, keep: Predictor | None, *, provisional: bool) -> Predictor | None:
+        """Return a frozen predictor; see `freeze` and `Recipe.provisional`."""
         if classes_seen(self._statistics) < 2:
             return None
-        return self._made(replace(self._recipe(), brief=brief), None, keep)
+        return self._made(replace(self._recipe(), provisional=provisional), None, keep)
 
     def _recipe(self) -> Recipe:
         scale = None if isinstance(self.scale, str) else bool(self.scale)

@@ -61,7 +61,7 @@ def violations(weights: Float, priors: Float) -> list[str]:
     Parameters
     ----------
     weights : array of shape (K, K)
-        The matrix e(l, j), one line a class l.
+        The matrix e(l, j), one line per class l.
     priors : array of shape (K,)
         The share of each class.
 
@@ -97,7 +97,7 @@ class WeightedKampongMeasure(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_components : int
         How many directions.
     weights : callable or array-like of shape (K, K)
-        The matrix e(l, j) ≥ 0, one line a class of `classes_`; or a function of the priors that returns it, such as
+        The matrix e(l, j) ≥ 0, one line per class of `classes_`; or a function of the priors that returns it, such as
         `paper_weights(2.0)`.
 
     Attributes
@@ -209,7 +209,7 @@ class WeightedKampongMeasure(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         matrix: Float = np.asarray(given, dtype=np.float64)
         if matrix.shape != (n_classes, n_classes) or not np.isfinite(matrix).all() or (matrix < 0).any():
             raise ValueError(
-                f"{name}: weights must be a {n_classes} × {n_classes} matrix of finite numbers ≥ 0, one line a class, "
+                f"{name}: weights must be a {n_classes} × {n_classes} matrix of finite numbers ≥ 0, a line per class, "
                 f"or a function of the priors that returns one; got shape {matrix.shape}."
             )
         return matrix

@@ -81,7 +81,7 @@ class KernelFisherDiscriminant(KernelSubspace):
         covariance a class, logistic regression, or a linear support vector machine a class, trained on a sample of
         2,048 rows; or a mixture. "auto", or "best", takes
         the one of Gaussian, cosine, regression and mixture that errs least on that sample, its rows left out one by
-        one. All are calibrated there. With several labels a row it is Gaussian. Fourier features with a named head
+        one. All are calibrated there. With several labels per row it is Gaussian. Fourier features with a named head
         keep no sample, and are not calibrated.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
@@ -95,7 +95,7 @@ class KernelFisherDiscriminant(KernelSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the distance means the same for all of
         them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
@@ -278,9 +278,9 @@ class KernelMarginSubspace(KernelSubspace):
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ, ρ the
         automatic ridge of KernelFisherDiscriminant, and the observed priors ("auto"); the nearest class mean; the
-        cosine to the class means; least squares on the classes; a covariance a class, logistic regression, or a
+        cosine to the class means; least squares on the classes; a covariance per class, logistic regression, or a
         linear support vector machine a class, trained on a sample of 2,048 rows; or a mixture. "best" keeps
-        that sample too, and takes the one that errs least on parts of it, held back in turn from the
+        that sample too, and takes the one that errs least on parts of it, held out in turn from the
         statistics; it is calibrated there.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
@@ -294,7 +294,7 @@ class KernelMarginSubspace(KernelSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
     scale : {"auto", True, False}
         Whether each column is divided by its standard deviation first, so that the distance means the same for all of
         them; the answers are for the rows as they come. Sparse rows are not centred. "auto" tries both when the
@@ -419,7 +419,7 @@ class KernelMarginSubspace(KernelSubspace):
         if is_indicator(y):
             raise ValueError(
                 f"KernelMarginSubspace: y has shape {y.shape}, but a row has one label here: without a ridge, as many "
-                "landmarks as rows fit every label. Use KernelFisherDiscriminant for several labels a row."
+                "landmarks as rows fit every label. Use KernelFisherDiscriminant for several labels per row."
             )
         return super()._placed(X, y, weights)
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kampong._core.callbacks import FitWatcher
 from kampong._core.compute import block_rows, float_type
 from kampong._core.locks import one_at_a_time
-from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInHand, make_predictor
+from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
 from kampong.data.sparse_gate import admit
@@ -233,8 +233,8 @@ class KernelSubspace(DiscriminantSubspace):
         vars(self).pop("_drawn", None)
         self._wanted()
         self._value(None)
-        earlier, in_hand = self._on_landmarks(), y is not None
-        if in_hand and self.warm_start and earlier is not None and earlier.basis.width == n_features:
+        earlier, in_memory = self._on_landmarks(), y is not None
+        if in_memory and self.warm_start and earlier is not None and earlier.basis.width == n_features:
             self._statistics = self._empty_on(earlier.basis)
         else:
             self._statistics = ClassMeans(0)  # holds declared classes until there are landmarks
@@ -243,12 +243,12 @@ class KernelSubspace(DiscriminantSubspace):
         self._said = False
         self._forget_results()
 
-    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInMemory, Callable[[], None]]:
         """Place the landmarks and learn all rows, one part after another; callbacks are called after each part."""
         name, n = type(self).__name__, X.shape[0]
         check_finite(X, name)
         weights = check_weights(sample_weight, n)
-        rows = RowsInHand(X, y, None)
+        rows = RowsInMemory(X, y, None)
         if not weights.any():
             return rows, lambda: None
         watched, order = (X, y), np.argsort(_numbered(X, y, weights)[1])  # nothing depends on the order of the rows
@@ -302,7 +302,7 @@ class KernelSubspace(DiscriminantSubspace):
         return self._empty_on(self._place(*first))
 
     def _on_new_landmarks(self, most: int) -> Self | None:
-        """Return a model of the same rows on landmarks placed anew with the kept sample, at most so many.
+        """Return a model of the same rows on landmarks placed again with the kept sample, at most this many.
 
         None where the landmarks are given, where no rows are kept, or where those kept lack a class. A number of
         landmarks that was asked for stays.
@@ -377,8 +377,8 @@ class KernelSubspace(DiscriminantSubspace):
                 )
         self._check_memory(m, X.shape[1])
         codes, drawn = _numbered(X, y, weights)
-        judged = not self._is_fourier() and not is_indicator(y)
-        kernel = self._kernel(X, weights, codes if judged else None, drawn)
+        validated = not self._is_fourier() and not is_indicator(y)
+        kernel = self._kernel(X, weights, codes if validated else None, drawn)
         if self._is_fourier():
             seed = self._seed() if self._features_seed is None else self._features_seed
             try:
@@ -411,14 +411,14 @@ class KernelSubspace(DiscriminantSubspace):
             given = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
             return make_kernel(name, self.kernel, columns, **given, units=units if scaled else None)
 
-        judged = codes is not None and numbers is not None
+        validated = codes is not None and numbers is not None
         scales: tuple[bool, ...] = (bool(self.scale),)
         factors = np.zeros(1)
         if isinstance(self.scale, str):
             # a number γ is in the units of the rows, and a function of one's own may be too
-            both = judged and isinstance(self.gamma, str) and not callable(self.kernel)
+            both = validated and isinstance(self.gamma, str) and not callable(self.kernel)
             scales = (False, True) if both else (False,)
-        if judged and automatic and self.kernel == "rbf":
+        if validated and automatic and self.kernel == "rbf":
             factors = FACTORS
         usual = {scaled: of("mean" if automatic else self.gamma, scaled) for scaled in scales}
         self._width = None
@@ -473,10 +473,10 @@ class KernelSubspace(DiscriminantSubspace):
         return replace(recipe, trial=self._trial, choice=self._width)
 
     def _trial(self, inside: Inside, components: Float, value: float) -> Evidence | None:
-        """Return heads to try on rows that they have not seen, None where too few rows can judge."""
+        """Return heads to try on rows that they have not seen, None if too few rows can validate them."""
         raise NotImplementedError
 
-    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+    def _make(self, rows: RowsInMemory | None, keep: Predictor | None = None) -> Predictor:
         made = super()._make(rows, keep)
         return KernelPredictor.around(made, self._basis())
 

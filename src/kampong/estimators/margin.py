@@ -35,9 +35,9 @@ class MarginSubspace(DiscriminantSubspace):
         how many of them lower the criterion.
     epsilon : float or "auto"
         The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on rows
-        held back: from rows in hand, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
-        turn where rows are few. What the rows held back added is taken out of the statistics again, so no second
-        pass is needed; a choice is made anew when a result is read.
+        held out: from rows in memory, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
+        turn where rows are few. What the rows held out added is taken out of the statistics again, so no second
+        pass is needed; a choice is made again when a result is read.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -52,12 +52,12 @@ class MarginSubspace(DiscriminantSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
         class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
         "auto" is "best" where ε is chosen too;
-        else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
-        them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
+        else it is Gaussian where S_w is kept or `fit` has the rows in memory (it measures the covariance on 8,192 of
+        them or more), and the nearest mean otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
@@ -65,7 +65,7 @@ class MarginSubspace(DiscriminantSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class MarginSubspace(DiscriminantSubspace):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held back, and the losses of the `heads` that were compared.
+        rows held out, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -107,7 +107,7 @@ class MarginSubspace(DiscriminantSubspace):
         X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
         of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
 
     See Also
     --------
@@ -204,12 +204,12 @@ class InterClassScatter(MarginSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
         class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
         "auto" is Gaussian where S_w is kept or
-        `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
-        otherwise. Several labels a row: Gaussian, nearest mean or logistic.
+        `fit` has the rows in memory (it measures the covariance on 8,192 of them or more), and the nearest mean
+        otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
@@ -217,7 +217,7 @@ class InterClassScatter(MarginSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ class InterClassScatter(MarginSubspace):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held back, and the losses of the `heads` that were compared.
+        rows held out, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -259,7 +259,7 @@ class InterClassScatter(MarginSubspace):
         X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
         of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
 
     See Also
     --------
@@ -335,12 +335,12 @@ class MaximumMarginCriterion(MarginSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
         class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
         "auto" is Gaussian where S_w is kept or
-        `fit` has the rows in hand (it measures the covariance on 8,192 of them or more), and the nearest mean
-        otherwise. Several labels a row: Gaussian, nearest mean or logistic.
+        `fit` has the rows in memory (it measures the covariance on 8,192 of them or more), and the nearest mean
+        otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
@@ -348,7 +348,7 @@ class MaximumMarginCriterion(MarginSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
 
     Attributes
     ----------
@@ -378,7 +378,7 @@ class MaximumMarginCriterion(MarginSubspace):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held back, and the losses of the `heads` that were compared.
+        rows held out, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     head_ : str
@@ -390,7 +390,7 @@ class MaximumMarginCriterion(MarginSubspace):
         X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
         of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
 
     See Also
     --------
@@ -458,7 +458,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         how many of them lower the criterion.
     a : float or "auto"
         The weight a ≥ 1 of the pull of a row towards the mean of its own class. "auto" chooses it by the accuracy on
-        rows held back, as `MarginSubspace` chooses ε.
+        rows held out, as `MarginSubspace` chooses ε.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -473,12 +473,12 @@ class SupervisedKampongMeasure(MarginSubspace):
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
         priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
         class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held back, and calibrates its probabilities there.
+        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
         "auto" is "best" where a is chosen too;
-        else it is Gaussian where S_w is kept or `fit` has the rows in hand (it measures the covariance on 8,192 of
-        them or more), and the nearest mean otherwise. Several labels a row: Gaussian, nearest mean or logistic.
+        else it is Gaussian where S_w is kept or `fit` has the rows in memory (it measures the covariance on 8,192 of
+        them or more), and the nearest mean otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" past 8192 features, and
+        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
         the choice of a parameter (that one keeps at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
@@ -486,7 +486,7 @@ class SupervisedKampongMeasure(MarginSubspace):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed". S_b
         weighs the class means by them, and with any head the logarithm of a probability moves by log(given /
-        observed). S_w and all choices are those of the rows. Not for several labels a row.
+        observed). S_w and all choices are those of the rows. Not for several labels per row.
 
     Attributes
     ----------
@@ -516,7 +516,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held back, and the losses of the `heads` that were compared.
+        rows held out, and the losses of the `heads` that were compared.
     epsilon_ : float
         The weight ε in use.
     a_ : float
@@ -530,7 +530,7 @@ class SupervisedKampongMeasure(MarginSubspace):
         X @ coef_.T + intercept_. For linear heads that is `decision_function`; for "regression" and "hinge" the score
         of a class is an increasing function of it. Other heads have neither, and say so.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost by judging one half of it by the other half.
+        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
 
     See Also
     --------

@@ -23,7 +23,7 @@ COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#C
 
 WIDTH, HEIGHT, ROOM = 300, 200, 26
 NAMED = 24
-"""Past so many classes the map has points without names."""
+"""Above this many classes the map has points without names."""
 
 STYLE = (
     "display:flex;flex-wrap:wrap;gap:18px;align-items:flex-start;font-family:sans-serif;font-size:13px;"
@@ -79,7 +79,7 @@ def _table(model: Any) -> str:
 def _how(known: Predictor, model: Any) -> str:
     """Say whether the parameter of the criterion was chosen."""
     chosen = known.choice is not None and len(known.choice.values) and getattr(model, "_width", None) is None
-    return f", chosen by {known.choice.n_rows:,} rows held back" if chosen and known.choice is not None else ""
+    return f", chosen by {known.choice.n_rows:,} rows held out" if chosen and known.choice is not None else ""
 
 
 def _map(model: Any) -> str:

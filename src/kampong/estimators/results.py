@@ -101,7 +101,7 @@ class Reading:
 
     @property
     def sampling_error_(self) -> float:
-        """What the sample of rows costs: the part of the criterion lost by judging one half of it by the other half.
+        """What the sample of rows costs: the part of the criterion lost if one half gives the directions of the other.
 
         0 where no row was left out of the sample, and where none is needed. It compares samples of half the size, so
         it overstates what the whole sample costs.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.exceptions import ConvergenceWarning
 
 from kampong._core.callbacks import FitWatcher
-from kampong.build import RowsInHand
+from kampong.build import RowsInMemory
 from kampong.solvers import classes_seen
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kampong.statistics.means import ClassMeans
 
 ROUNDS, FEWEST = 20, 256
-"""A fit with callbacks takes so many rounds, of no fewer rows than this."""
+"""A fit with callbacks takes this many rounds, of no fewer rows than this."""
 
 
 def learn_in_rounds(
     model: Any, X: Rows, y: Any, sample_weight: Float | None, weights: Float | None, learn: Callable[..., Any]
-) -> tuple[RowsInHand, Callable[[], None]]:
+) -> tuple[RowsInMemory, Callable[[], None]]:
     """Learn the rows of a fit; callbacks are called after each round, from the one on that has seen two classes.
 
     Parameters
@@ -45,7 +45,7 @@ def learn_in_rounds(
 
     Returns
     -------
-    rows : RowsInHand
+    rows : RowsInMemory
         The rows that were learnt, all of them unless a callback ended the fit.
     finish : callable
         To be called when the estimator has its results.
@@ -54,7 +54,7 @@ def learn_in_rounds(
     count = 1 if model._statistics.rows_at_hand else max(1, min(ROUNDS, n // FEWEST))
     watcher = FitWatcher(model, X, y, _hand_over, name="rows", n_rounds=count)
     edges = [n * place // count for place in range(count + 1)]
-    open_round, part = False, RowsInHand(X, y, sample_weight)
+    open_round, part = False, RowsInMemory(X, y, sample_weight)
     for start, stop in pairwise(edges):
         if not open_round:
             watcher.begin()
@@ -63,18 +63,18 @@ def learn_in_rounds(
         if not open_round and watcher.end(lambda: model._statistics) and stop < n:
             text = f"{type(model).__name__}.fit: a callback ended it after {stop} of {n} rows."
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-            return _cut(RowsInHand(X, y, weights), 0, stop), watcher.finish
-    return RowsInHand(X, y, weights), watcher.finish
+            return _cut(RowsInMemory(X, y, weights), 0, stop), watcher.finish
+    return RowsInMemory(X, y, weights), watcher.finish
 
 
-def _cut(rows: RowsInHand, start: int, stop: int) -> RowsInHand:
+def _cut(rows: RowsInMemory, start: int, stop: int) -> RowsInMemory:
     X, y, weights = rows
-    return RowsInHand(X[start:stop], y[start:stop], None if weights is None else weights[start:stop])
+    return RowsInMemory(X[start:stop], y[start:stop], None if weights is None else weights[start:stop])
 
 
 def _hand_over(model: Any, statistics: ClassMeans) -> None:
     """Give a copy of an estimator what has been learnt so far."""
-    # rows in hand come in one round, so that nothing changes them any more
+    # rows in memory come in one round, so that nothing changes them any more
     model._statistics = statistics if statistics.rows_at_hand else copy.deepcopy(statistics)
     model._said = True
     model._forget_results()

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from kampong._core.locks import lock_of
-from kampong.build import RowsInHand
+from kampong.build import RowsInMemory
 from kampong.contract import Abilities, PartialFitModel, stream_model
 from kampong.data.validation import check_weights, validate_batch
 from kampong.estimators.fisher import FisherDiscriminant
@@ -210,7 +210,7 @@ class SubspaceModel(PartialFitModel):
             return False
         model._statistics = PartRows(means, parts)
         nothing: Any = None
-        known = model._remember(model._make(RowsInHand(nothing, None, None)))
+        known = model._remember(model._make(RowsInMemory(nothing, None, None)))
         left = model._statistics.without_rows()
         model._statistics = left if known.criterion.needs_within else left.plain()
         return True
@@ -267,7 +267,7 @@ class FisherModel(SubspaceModel):
         """Return a frozen predictor of all rows; one that is provisional costs less where a contest answers."""
         if not self.follows_drift:
             return super().predictor(keep)
-        found: Predictor | None = self.estimator._freeze_brief(keep, brief=provisional)
+        found: Predictor | None = self.estimator._freeze_provisional(keep, provisional=provisional)
         return found
 
     def has_aged(self, predictor: Predictor) -> bool:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.callbacks import CallbackSupport, with_callbacks
 from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
 from kampong._core.memory import refuse_large_scatter, within_memory
-from kampong.build import BEST, WEIGHED, Recipe, RowsInHand, make_predictor
+from kampong.build import BEST, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.data.labels import is_indicator
 from kampong.data.validation import (
     LEAST_WEIGHT,
@@ -383,7 +383,7 @@ class DiscriminantSubspace(
     @one_at_a_time
     def _move_columns(self, places: Integer, n_features: int) -> None:
         """Move columns to other places of a new width, as if all rows so far had come with them there."""
-        moved = copy.copy(self._statistics)  # the arrays are laid out anew, so that these statistics stay as they are
+        moved = copy.copy(self._statistics)  # the arrays are laid out again, so that these statistics stay as they are
         self._statistics, self.n_features_in_ = moved.move_columns(places, n_features), n_features
         self._forget_results()
 
@@ -414,18 +414,18 @@ class DiscriminantSubspace(
 
     def _statistics_kind(self, n_features: int, y: Any) -> type[ClassMeans]:
         """Return the least that must be remembered for what the parameters ask for."""
-        value, in_hand = self._value(None), y is not None
+        value, in_memory = self._value(None), y is not None
         criterion = self._kind().of(1.0 if value is None else value)
-        kind = solver_for(criterion, n_features, self.solver, in_hand=in_hand).STATISTICS
+        kind = solver_for(criterion, n_features, self.solver, in_memory=in_memory).STATISTICS
         if kind is not ClassMeans:
             return kind
         wanted, narrow = self._wanted(), n_features <= WIDEST
         if self._wants_sample():
-            return ClassScatter if narrow else ClassRows if in_hand else ClassReservoir
-        if in_hand and wanted is not None and wanted >= _count_classes(y):
-            # the criterion is indifferent to so many directions: those of S_t are taken, which needs S_w
+            return ClassScatter if narrow else ClassRows if in_memory else ClassReservoir
+        if in_memory and wanted is not None and wanted >= _count_classes(y):
+            # the criterion is indifferent to this many directions: those of S_t are taken, which needs S_w
             return ClassScatter if narrow else ClassRows
-        if self.head in HEADS and HEADS[self.head].needs_covariance and (narrow or not in_hand):
+        if self.head in HEADS and HEADS[self.head].needs_covariance and (narrow or not in_memory):
             return ClassScatter if narrow else ClassReservoir
         return kind
 
@@ -468,11 +468,11 @@ class DiscriminantSubspace(
         seen = (self._statistics.counts > 0).astype(np.float64)
         return np.asarray(seen / seen.sum())
 
-    def _make(self, rows: RowsInHand | None, keep: Predictor | None = None) -> Predictor:
+    def _make(self, rows: RowsInMemory | None, keep: Predictor | None = None) -> Predictor:
         """Return the predictor of the present state."""
         return self._made(self._recipe(), rows, keep)
 
-    def _made(self, recipe: Recipe, rows: RowsInHand | None, keep: Predictor | None) -> Predictor:
+    def _made(self, recipe: Recipe, rows: RowsInMemory | None, keep: Predictor | None) -> Predictor:
         """Return the predictor of the present state by a recipe."""
         seen = classes_seen(self._statistics)
         if seen < 2:
@@ -538,15 +538,15 @@ class DiscriminantSubspace(
             known = self._remember(self._make(None))
         return known
 
-    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInHand, Callable[[], None]]:
-        """Learn the rows of `fit`; return those in hand, and what to call when there are results."""
+    def _learn_all(self, X: Rows, y: Any, sample_weight: Any) -> tuple[RowsInMemory, Callable[[], None]]:
+        """Learn the rows of `fit`; return those in memory, and what to call when there are results."""
         own, aged = None, None
         if sample_weight is not None or self._decay() != 1.0:
             own = check_weights(sample_weight, X.shape[0])
             aged, _ = _age(own, self._decay())
         if not getattr(self, "_skl_callbacks", None):
             self._learn(X, y, own)
-            return RowsInHand(X, y, aged), lambda: None
+            return RowsInMemory(X, y, aged), lambda: None
         return learn_in_rounds(self, X, y, own, aged, self._learn)
 
     def _decay(self) -> float:

@@ -21,7 +21,7 @@ SAMPLED = (
     "S_w is estimated from a sample of the rows. Those taken out have left it; rows that would have had their place "
     "have not come back."
 )
-JUDGES = (
+VALIDATION = (
     "The rows kept to choose parameters and heads are a sample. Those taken out have left it; rows that would have had "
     "their place have not come back."
 )
@@ -150,7 +150,7 @@ class Unlearning:
         gone = tuple(sorted(classes - set(statistics.classes.tolist())))
         sample, exact = statistics.kept_sample, statistics.within_sample is None
         sampled = sample is not None and sample.full
-        remarks = (ALL_ROWS,) * followed + ((JUDGES if exact else SAMPLED),) * sampled
+        remarks = (ALL_ROWS,) * followed + ((VALIDATION if exact else SAMPLED),) * sampled
         return Receipt(
             type(self).__name__, rows, weight, gone, before, self._digest(), exact, (*remarks, *self._what_stays())
         )

@@ -111,8 +111,8 @@ def head_steps(known: Predictor) -> Steps:
         offsets = np.where(seen, head.sharpness * np.where(seen, offsets, 0.0) + shift, -np.inf)
         return [*steps, ("head", _logistic(weights, offsets, classes))]
     count = int(seen.sum())
-    bend = np.zeros((len(classes), 2 * count))
-    bend[seen] = np.hstack([head.sharpness * np.eye(count), head.tail * np.eye(count)])
+    slopes = np.zeros((len(classes), 2 * count))
+    slopes[seen] = np.hstack([head.sharpness * np.eye(count), head.tail * np.eye(count)])
     root = Pipeline([("negative", FunctionTransformer(np.negative)), ("sqrt", FunctionTransformer(np.sqrt))])
     return [
         *steps,
@@ -120,7 +120,7 @@ def head_steps(known: Predictor) -> Steps:
         ("offsets", shifted(-offsets[seen])),
         *log_softmax_steps(count),
         ("tail", FeatureUnion([("log", "passthrough"), ("root", root)])),
-        ("head", _logistic(bend, np.where(seen, shift, -np.inf), classes)),
+        ("head", _logistic(slopes, np.where(seen, shift, -np.inf), classes)),
     ]
 
 
@@ -251,7 +251,7 @@ def _logistic(weights: Float, offsets: Float, classes: np.ndarray) -> LogisticRe
 
 
 def _one_by_one(features: Features) -> OneVsRestClassifier:
-    """Return one logistic regression a label; `features` are the points themselves."""
+    """Return one logistic regression per label; `features` are the points themselves."""
     result: Any = OneVsRestClassifier(LogisticRegression())
     K, p = features.weights.shape
     offsets = np.clip(features.offsets, -CERTAIN, CERTAIN)

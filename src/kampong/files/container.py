@@ -270,7 +270,7 @@ def read(path: str | os.PathLike[str], *, key: Key = None) -> tuple[dict[str, np
         The file.
     key : bytes, str or path, optional
         The key that the file was signed with, or the file that holds it. A signed file is refused without its key,
-        and with a key a file is refused that is not signed with it.
+        and with a key per file is refused that is not signed with it.
 
     Returns
     -------

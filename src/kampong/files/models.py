@@ -315,9 +315,9 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], *, trial
     known = facts.get("model")
     if not isinstance(known, dict) or not isinstance(facts.get("versions"), dict):
         raise CheckpointError("this checkpoint holds no model.")
-    strangers = [name for name in arrays if not name.startswith(PREFIX)]
-    if strangers and set(facts) == {"model", "versions"}:
-        raise CheckpointError(f"this checkpoint holds the array {strangers[0]!r:.100}, which is not the model's.")
+    unknown = [name for name in arrays if not name.startswith(PREFIX)]
+    if unknown and set(facts) == {"model", "versions"}:
+        raise CheckpointError(f"this checkpoint holds the array {unknown[0]!r:.100}, which is not the model's.")
     if set(known) - {"output"} != {"class", "parameters", "fitted", "state"}:
         raise CheckpointError(f"the model is described by {sorted(known)}, which is not what a model needs.")
     name = known["class"]

@@ -43,15 +43,15 @@ BLOCK, MANY = 2**17, 8
 """Numbers in a block of rows, and how many blocks are worth more than one thread."""
 
 
-class Judged(NamedTuple):
-    """Rows that judge: their classes, and what each of them weighs."""
+class ValidationRows(NamedTuple):
+    """Validation rows: their classes and weights."""
 
     codes: Integer
     weights: Float
 
-    def first(self, count: int) -> Judged:
-        """Return the first so many rows."""
-        return Judged(self.codes[:count], self.weights[:count])
+    def first(self, count: int) -> ValidationRows:
+        """Return the first `count` rows."""
+        return ValidationRows(self.codes[:count], self.weights[:count])
 
 
 def least_point(nodes: Float, values: Float) -> float:
@@ -77,7 +77,7 @@ def _cubics(nodes: tuple[float, ...]) -> Float:
 
 def fit_weights(
     scores: Float,
-    judged: Judged,
+    validation: ValidationRows,
     start: Float,
     *,
     signed: int | None = None,
@@ -93,7 +93,7 @@ def fit_weights(
     ----------
     scores : array of shape (A, n, K)
         The scores to weigh.
-    judged : Judged
+    validation : ValidationRows
         The rows.
     start : array of shape (A,)
         Weights to stay near to where the rows say nothing.
@@ -111,13 +111,13 @@ def fit_weights(
     loss : float
         The mean log-loss.
     """
-    weights, losses = fit_each(scores[None], judged, start, signed=signed, begin=begin, gain=gain)
+    weights, losses = fit_each(scores[None], validation, start, signed=signed, begin=begin, gain=gain)
     return weights[0], float(losses[0])
 
 
 def fit_each(
     scores: Float,
-    judged: Judged,
+    validation: ValidationRows,
     start: Float,
     *,
     signed: int | None = None,
@@ -130,7 +130,7 @@ def fit_each(
     ----------
     scores : array of shape (B, A, n, K)
         The scores to weigh, problem by problem.
-    judged : Judged
+    validation : ValidationRows
         The rows.
     start : array of shape (A,)
         Weights to stay near to where the rows say nothing.
@@ -149,7 +149,7 @@ def fit_each(
         The mean log-losses.
     """
     bounded = np.arange(scores.shape[1]) != (-1 if signed is None else signed)
-    problem = _Weighing(scores, judged)
+    problem = _Weighing(scores, validation)
     precision = (problem.sizes / SPREAD) ** 2 / problem.total
     precision[:, ~bounded] = 10.0 / problem.total  # near-equal classes would let the weight of a prior run away
     return problem.solve(start, precision, bounded, gain, begin)
@@ -161,11 +161,11 @@ class _Weighing:
     Rows lie in blocks that fit the cache, classes before rows, so that sums over classes run along rows.
     """
 
-    def __init__(self, scores: Float, judged: Judged) -> None:
+    def __init__(self, scores: Float, validation: ValidationRows) -> None:
         B, A, n, K = scores.shape
-        self.total = float(judged.weights.sum())
-        self.weights = judged.weights / self.total
-        self.own = np.take_along_axis(scores, judged.codes[None, None, :, None], axis=3)[..., 0]
+        self.total = float(validation.weights.sum())
+        self.weights = validation.weights / self.total
+        self.own = np.take_along_axis(scores, validation.codes[None, None, :, None], axis=3)[..., 0]
         self.parts = split(n, max(1, round(B * A * n * K / BLOCK)))
         self.blocks: list[Float] = [np.ascontiguousarray(scores[:, :, a:b].swapaxes(2, 3)) for a, b in self.parts]
         spread = np.concatenate([block.var(axis=2) for block in self.blocks], axis=2)
@@ -173,8 +173,8 @@ class _Weighing:
         # of many classes a few rows are many numbers: there every eighth row, else so many that steps cost little
         step, self.coarse = max(n // COARSE, 8 if len(self.parts) >= MANY else 1), None
         few = slice(None, None, step)
-        if step >= 4 and judged.weights[few].sum() > 0:
-            self.coarse = _Weighing(scores[:, :, few], Judged(judged.codes[few], judged.weights[few]))
+        if step >= 4 and validation.weights[few].sum() > 0:
+            self.coarse = _Weighing(scores[:, :, few], ValidationRows(validation.codes[few], validation.weights[few]))
 
     def solve(
         self, start: Float, precision: Float, bounded: np.ndarray, gain: float, begin: Float | None = None
@@ -323,14 +323,14 @@ def log_softplus(values: Float) -> Float:
     return result
 
 
-def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
+def fit_calibration(scores: Float, validation: ValidationRows) -> tuple[float, float]:
     """Return (b, c) for which `calibrated` log-probabilities have the least log-loss.
 
     Parameters
     ----------
     scores : array of shape (n, K)
         The scores of a head on rows it has not seen.
-    judged : Judged
+    validation : ValidationRows
         Their classes and weights.
 
     Returns
@@ -338,14 +338,14 @@ def fit_calibration(scores: Float, judged: Judged) -> tuple[float, float]:
     sharpness, tail : float
         A temperature, and the weight of the tail.
     """
-    return calibrate_each(scores[None], judged)[0]
+    return calibrate_each(scores[None], validation)[0]
 
 
-def calibrate_each(scores: Float, judged: Judged) -> list[tuple[float, float]]:
+def calibrate_each(scores: Float, validation: ValidationRows) -> list[tuple[float, float]]:
     """Return what `fit_calibration` does for the scores of several heads on the same rows, (B, n, K)."""
     logs = np.maximum(log_softmax(scores), -700.0)
     roots = np.sqrt(-logs)
-    problem = _Weighing(np.stack([logs, roots], axis=1), judged)
+    problem = _Weighing(np.stack([logs, roots], axis=1), validation)
     precision = (problem.sizes / CALIBRATED) ** 2 / problem.total
     found, _ = problem.solve(np.array([1.0, 0.0]), precision, np.zeros(2, dtype=bool), GAIN)
     result = []
@@ -353,10 +353,10 @@ def calibrate_each(scores: Float, judged: Judged) -> list[tuple[float, float]]:
         if np.ptp(scores[place]) == 0.0:
             result.append((1.0, 0.0))
         elif b < 0.0 and c < 0.0:
-            (one,), _ = fit_weights(-roots[place][None], judged, np.array([1.0]))
+            (one,), _ = fit_weights(-roots[place][None], validation, np.array([1.0]))
             result.append((0.0, -float(one)))
         elif c > STEEPEST * b:
-            (one,), _ = fit_weights((logs + STEEPEST * roots)[place][None], judged, np.array([1.0]))
+            (one,), _ = fit_weights((logs + STEEPEST * roots)[place][None], validation, np.array([1.0]))
             result.append((float(one), STEEPEST * float(one)))
         else:
             result.append((float(b), float(c)))
@@ -380,24 +380,31 @@ def log_softmax(scores: Float) -> Float:
     return logs
 
 
-def badness(
-    scores: Float, judged: Judged, sharpness: float = 1.0, tail: float = 0.0, rows_in_all: float | None = None
+def selection_loss(
+    scores: Float,
+    validation: ValidationRows,
+    sharpness: float = 1.0,
+    tail: float = 0.0,
+    rows_in_all: float | None = None,
 ) -> float:
     """Return what heads and ridges are compared by: a smooth count of errors, and some of the log-loss.
 
-    Where candidates are judged by different rows, `rows_in_all` makes the share of the log-loss the same.
+    Where candidates are validation by different rows, `rows_in_all` makes the share of the log-loss the same.
     """
-    return float(_badness(calibrated(scores, sharpness, tail), judged, rows_in_all))
+    return float(_selection_loss(calibrated(scores, sharpness, tail), validation, rows_in_all))
 
 
-def badness_each(scores: Float, judged: Judged) -> Float:
-    """Return the badness of several candidates, (B, n, K), judged by the same rows as they are."""
-    return _badness(log_softmax(scores), judged, None)
+def selection_loss_each(scores: Float, validation: ValidationRows) -> Float:
+    """Return the selection_loss of several candidates, (B, n, K), validation by the same rows as they are."""
+    return _selection_loss(log_softmax(scores), validation, None)
 
 
-def _badness(logs: Float, judged: Judged, rows_in_all: float | None) -> Float:
-    weight = float(judged.weights.sum()) if rows_in_all is None else rows_in_all
+def _selection_loss(logs: Float, validation: ValidationRows, rows_in_all: float | None) -> Float:
+    weight = float(validation.weights.sum()) if rows_in_all is None else rows_in_all
     logs = np.maximum(logs, -700.0)
-    shares, mine = judged.weights / judged.weights.sum(), logs[..., np.arange(len(judged.codes)), judged.codes]
+    shares, mine = (
+        validation.weights / validation.weights.sum(),
+        logs[..., np.arange(len(validation.codes)), validation.codes],
+    )
     error = 1.0 - (np.exp(SHARP * mine) / np.exp(SHARP * logs).sum(axis=-1)) @ shares
     return np.asarray(error - (LOSS_SHARE + LOSS_ROWS / (2.0 * LOSS_ROWS + weight)) * (mine @ shares))

@@ -97,7 +97,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Head(ABC):
-    """What predicts inside a subspace: one score a class.
+    """What predicts inside a subspace: one score per class.
 
     A subclass is a frozen dataclass of arrays, numbers and booleans, which is also what a file holds of it.
 
@@ -140,7 +140,7 @@ class Head(ABC):
 
     @abstractmethod
     def scores(self, points: Float) -> Float:
-        """Return one score a class for each point; the largest one is predicted."""
+        """Return one score per class for each point; the largest one is predicted."""
 
     def probabilities(self, points: Float) -> Float:
         """Return the probability of each class, or of each label on its own."""

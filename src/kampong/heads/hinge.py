@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from kampong.heads.head import Inside
 
 USUAL = 0.5
-"""C where nothing judges."""
+"""C without validation rows."""
 
 STEEP, SHIFT = 4.0, 2.0
-"""How margins become scores: picked on rows held back from the training rows of arXiv's 127 classes."""
+"""How margins become scores: picked on rows held out from the training rows of arXiv's 127 classes."""
 
 CERTAIN = 1e-9
 """The largest gradient at which Newton's method ends, as a part of the weights. The curvature is 1 at least, so the
@@ -127,7 +127,7 @@ class Hinge(Head):
         return replace(self, weights=weights, offsets=self.offsets + self.weights[:, -K:] @ shift)
 
     def inconsistent(self) -> str:
-        """Say where the cost is none, or weights of all columns are not those of one hidden direction a class."""
+        """Say where the cost is none, or weights of all columns are not those of one hidden direction per class."""
         K = len(self.offsets)
         if self.multilabel or np.isposinf(self.offsets).any() or not np.isfinite(self.offsets).any():
             return "offsets holds infinity for a class, or none that is finite"
@@ -198,7 +198,7 @@ def _newton(rows: Float, signs: Float, slopes: Float) -> Float:
 
 
 class Machines:
-    """One support vector machine a class, on their way to the optimum: weights and dual variables.
+    """One support vector machine per class, on their way to the optimum: weights and dual variables.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Machines:
         self.epoch = 0
 
     def ascend(self, cost: float, epochs: int = EPOCHS, some: Integer | None = None) -> Self:
-        """Take so many passes over the rows from where the machines are; `some` are the only rows that count."""
+        """Take this many passes over the rows from where the machines are; `some` are the only rows that count."""
         X, codes, bias = self.X, self.codes, np.sqrt(self.unit)
         slack = self.unit / (2.0 * cost * np.maximum(self.own, np.finfo(float).tiny))
         gains = 1.0 / (self.squares + self.unit + slack)

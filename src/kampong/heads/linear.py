@@ -46,7 +46,7 @@ class LinearHead(Head):
         return self.weights, self.offsets
 
     def scores(self, points: Float) -> Float:
-        """Return one score a class for each point."""
+        """Return one score per class for each point."""
         result: Float = points.astype(np.float64, copy=False) @ self.weights.T + self.offsets
         return result
 
@@ -64,7 +64,7 @@ class LinearHead(Head):
 
     @classmethod
     def _of_labels(cls, inside: Inside, covariance: Float | float, *, priors: bool) -> Self:
-        """Return the head for several labels a row: for each label, rows that have it against rows that do not."""
+        """Return the head for several labels per row: for each label, rows that have it against rows that do not."""
         means, weights, total = inside.means, inside.counts, inside.row_weight
         rest = total - weights
         mixed = (weights > 0) & (rest > 1e-12 * total)
@@ -134,7 +134,7 @@ class WhiteHead(Head):
     def white(cls, inside: Inside) -> tuple[Float, Float, Float]:
         """Return whitener, centres and priors of some classes."""
         if inside.multilabel:
-            raise ValueError(f"head={cls.name!r} needs one label a row. Use head='gaussian' or 'nearest_mean'.")
+            raise ValueError(f"head={cls.name!r} needs one label per row. Use head='gaussian' or 'nearest_mean'.")
         whitener = inside.whitener()
         return whitener, inside.means @ whitener, inside.counts / inside.counts.sum()
 
@@ -218,7 +218,7 @@ class Cosine(WhiteHead):
         return cls(False, *cls.white(inside), sharpness=10.0)
 
     def scores(self, points: Float) -> Float:
-        """Return one cosine a class."""
+        """Return one cosine per class."""
         white = points.astype(np.float64, copy=False) @ self.whitener
         squares = np.einsum("kp,kp->k", self.centres, self.centres)
         return self._hidden(cosine_scores(white @ self.centres.T, squares, np.linalg.norm(white, axis=1)))

@@ -21,10 +21,10 @@ PENALTIES = 10.0 ** np.array([-1.0, -2.5, -4.0])
 """Nodes of the L2 penalty, beside a mean over rows, in whitened coordinates."""
 
 USUAL = 1e-3
-"""The same where nothing judges."""
+"""The same without validation rows."""
 
 FEW = 800
-"""Up to so many numbers their second derivatives are used; past that L-BFGS begins without."""
+"""Up to this many numbers their second derivatives are used; past that L-BFGS begins without."""
 
 OFFSET_PENALTY = 1e-6
 
@@ -91,7 +91,7 @@ class Logistic(LinearHead):
 
     @property
     def reads_sample(self) -> bool:
-        """Whether a sample of rows is needed to build this head again: not for several labels a row."""
+        """Whether a sample of rows is needed to build this head again: not for several labels per row."""
         return not self.multilabel
 
     def _moved(self, wide: Inside, change: Moved) -> Self:

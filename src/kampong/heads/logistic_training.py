@@ -27,7 +27,7 @@ BATCH = 128
 """Rows of a batch."""
 
 RATE = 0.5
-"""The first step by a batch, where the largest bend of the loss at the start is the unit; the last one is none."""
+"""The first step by a batch, where the largest curvature of the loss at the start is the unit; the last one is none."""
 
 
 class Problem:
@@ -73,7 +73,7 @@ class Problem:
         return loss, slopes.sum(axis=0) + self.pull * theta
 
     def few(self, count: int) -> Problem:
-        """Return the problem of so many of the rows at most, evenly drawn, where they weigh anything."""
+        """Return the problem of this many of the rows at most, evenly drawn, where they weigh anything."""
         some = slice(None, None, -(-len(self.rows) // count))
         weight = float(self.weights[some].sum())
         if not weight > 0:
@@ -153,9 +153,9 @@ class Problem:
         error = chances.copy()
         error[np.arange(m), self.codes[some]] -= 1.0
         mean = chances @ C
-        bend = (chances @ (C[:, :, None] * C[:, None, :]).reshape(K, -1)).reshape(m, K - 1, K - 1)
-        bend -= mean[:, :, None] * mean[:, None, :]
-        system = np.eye(K - 1) - np.matmul(spread, weights[:, :, None] * bend)
+        curvature = (chances @ (C[:, :, None] * C[:, None, :]).reshape(K, -1)).reshape(m, K - 1, K - 1)
+        curvature -= mean[:, :, None] * mean[:, None, :]
+        system = np.eye(K - 1) - np.matmul(spread, weights[:, :, None] * curvature)
         shift = np.matmul(spread, (weights * (error @ C))[:, :, None])
         return np.asarray(rows @ theta.T + np.linalg.solve(system, shift)[..., 0] @ C.T)
 

@@ -149,7 +149,7 @@ class Mixture(WhiteHead):
             part = contents.part(kind.name)
             part.word("name", (kind.name,))
             member = kind.read(part, n_classes, n_directions)
-            if reason := member.inconsistent() or ("it is for several labels a row" if member.multilabel else ""):
+            if reason := member.inconsistent() or ("it is for several labels per row" if member.multilabel else ""):
                 part.refuse(reason)
             if members[place] is not None:
                 part.refuse("another linear member is there already")

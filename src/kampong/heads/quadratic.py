@@ -1,4 +1,4 @@
-"""A covariance a class, shrunk towards the shared one, from a sample of rows."""
+"""A covariance per class, shrunk towards the shared one, from a sample of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from scipy import linalg
 
-from kampong.heads.calibration import TINY, Judged, fit_each, least_point
+from kampong.heads.calibration import TINY, ValidationRows, fit_each, least_point
 from kampong.heads.head import Head, Inside
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SHRINKAGES = 10.0 ** np.array([0.5, 1.25, 2.0, 2.75, 3.5])
 """Nodes of the rows that the shared covariance counts for."""
 
 USUAL = 100.0
-"""The same where nothing judges."""
+"""The same without validation rows."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,9 @@ class ClassShapes:
             values, self.vectors[k] = linalg.eigh(centred.T @ centred + self.counts[k] * lift, check_finite=False)
             self.values[k] = np.maximum(values, 0.0)
 
-    def left_out(self, points: Float, judged: Judged, gone: Float, shrinkages: Float, log_priors: Float) -> Float:
+    def left_out(
+        self, points: Float, validation: ValidationRows, gone: Float, shrinkages: Float, log_priors: Float
+    ) -> Float:
         """Return the scores of rows of the sample without themselves, (n, K, shrinkages).
 
         A row that leaves its class changes its covariance by a rank of one, which the formulas of Sherman and Morrison
@@ -139,7 +141,7 @@ class ClassShapes:
             away = (points - self.means[k]) @ self.vectors[k]
             squares[:, k] = np.square(away, out=away) @ (1.0 / variances)
             logs[k] = np.log(variances).sum(axis=0)
-        rows, codes = np.arange(n), judged.codes
+        rows, codes = np.arange(n), validation.codes
         count = self.counts[codes][:, None]
         left = np.maximum(count - gone[:, None], 1e-9 * count)
         own = squares[rows, codes]
@@ -151,10 +153,10 @@ class ClassShapes:
         scores[rows, codes] = -0.5 * bent + log_priors[codes][:, None]
         return scores
 
-    def shrinkage(self, points: Float, judged: Judged, gone: Float, log_priors: Float) -> float:
+    def shrinkage(self, points: Float, validation: ValidationRows, gone: Float, log_priors: Float) -> float:
         """Return the shrinkage of least log-loss on rows of the sample left out one by one."""
-        scores = self.left_out(points, judged, gone, SHRINKAGES, log_priors)
-        _, losses = fit_each(np.moveaxis(scores, 2, 0)[:, None], judged, np.array([0.5]))
+        scores = self.left_out(points, validation, gone, SHRINKAGES, log_priors)
+        _, losses = fit_each(np.moveaxis(scores, 2, 0)[:, None], validation, np.array([0.5]))
         return float(10.0 ** least_point(np.log10(SHRINKAGES), losses))
 
 

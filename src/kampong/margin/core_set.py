@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SAMPLE = 59
 """The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006)."""
 WIDE = 128
-"""From so many features on, to keep a kernel value costs less than to compute it again."""
+"""From this many features on, to keep a kernel value costs less than to compute it again."""
 
 
 @dataclass

@@ -59,7 +59,7 @@ def enclose_all(rows: KernelRows, hulls: list[Hull], options: Options) -> list[S
 
 
 def enclose(rows: KernelRows, hull: Hull, epsilon: float, steps: int) -> Solution:
-    """Move the centre until all patterns are within (1 + ε) times the radius, or so many steps are taken."""
+    """Move the centre until all patterns are within (1 + ε) times the radius, or this many steps are taken."""
     squared_radius = float(hull.squared_norms(rows.diagonal)[0])
     alpha: Float = np.zeros(rows.n_samples)
     gradient: Float = np.zeros(rows.n_samples)

@@ -40,7 +40,7 @@ FIGURES = {
     "n_core_": np.int64,
     "n_steps_": np.int64,
 }
-"""One figure a feature."""
+"""One figure per feature."""
 
 EXACT_GAP = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
 """The relative duality gap of method="exact": as small as rounding allows."""

@@ -70,7 +70,7 @@ class Box(Hull):
         place = min(int(np.searchsorted(rises, positive * (1 - 1e-12))), len(order) - 1)
         low = float(kinks[place])
         flat = place + 1 < len(order) and rises[place] <= positive * (1 + 1e-12)
-        # the loss is flat between two kinks: the middle treats both classes alike
+        # the loss is flat between two kinks: the middle treats both classes the same
         return 0.5 * (low + float(kinks[place + 1])) if flat else low
 
 

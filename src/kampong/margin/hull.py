@@ -234,7 +234,7 @@ def walk(
     """Walk as Martinetz 2004 does: add the patterns of least margin, and forget stored ones of largest margin.
 
     MinOver (section II), MaxMinOver (III, `forget`) and SoftMaxMinOver (IV, `patterns` > 1), step by step, with
-    whole counts n and v = (1/patterns) Σ n_i z_i. With a split hull each step takes so many patterns of each class.
+    whole counts n and v = (1/patterns) Σ n_i z_i. With a split hull each step takes this many patterns of each class.
     Among equal margins the first pattern is taken. The walk ends when the relative duality gap is `tol` or less, or
     after `steps` steps.
 

@@ -218,7 +218,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         Returns
         -------
         array of shape (n_samples, n_features_out)
-            One column a feature.
+            One column per feature.
         """
         if fit_params:
             raise TypeError(f"{type(self).__name__}.fit takes X and y only, got {', '.join(fit_params)}.")
@@ -288,7 +288,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
         Returns
         -------
         array of shape (n_samples, n_features_out)
-            One column a feature.
+            One column per feature.
         """
         check_is_fitted(self)
         rows = validate_rows(self, X)

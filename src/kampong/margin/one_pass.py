@@ -78,7 +78,7 @@ class OnePassClassifier(Probabilities, MarginClassifier):
             return self
         self._know(index.sorted)
         batch = StoredRows.new(X[given], index.position[found][given], seen + given, counts[given], len(self.classes_))
-        judged = self._judged(batch, before)
+        held_out = self._scored_first(batch, before)
         pool = batch if first else self._stored.recoded(_places(index, before), len(self.classes_)).joined(batch)
         spread = Spread.of_rows(batch.X, batch.counts) if depends_on_rows(self) else None
         if first:
@@ -94,9 +94,9 @@ class OnePassClassifier(Probabilities, MarginClassifier):
             follow(self, self._spread.join(spread))
         self._learn_pool(pool)
         if self.probability:
-            if judged is None:
-                judged = by_folds(self, batch.X, batch.codes, batch.counts, len(self.classes_))
-            self._hold_out(judged)
+            if held_out is None:
+                held_out = by_folds(self, batch.X, batch.codes, batch.counts, len(self.classes_))
+            self._hold_out(held_out)
         self.n_samples_seen_ = seen + len(y)
         return self
 
@@ -138,11 +138,11 @@ class OnePassClassifier(Probabilities, MarginClassifier):
                 fix(result, self._spread.join(other._spread))
             result._learn_pool(mine.joined(theirs))
             if self.probability:
-                judged = HeldOutScores.none(len(index))
+                held_out = HeldOutScores.none(len(index))
                 for model in (self, other):
                     if len(model.classes_) == len(index) and hasattr(model, "_held_out"):
-                        judged = judged.joined(model._held_out, int(self.max_stored_rows))
-                result._hold_out(judged)
+                        held_out = held_out.joined(model._held_out, int(self.max_stored_rows))
+                result._hold_out(held_out)
             result.n_samples_seen_ = self.n_samples_seen_ + other.n_samples_seen_
         merged: Self = result
         return merged
@@ -152,7 +152,7 @@ class OnePassClassifier(Probabilities, MarginClassifier):
 
     # How.
 
-    def _judged(self, batch: StoredRows, before: np.ndarray) -> HeldOutScores | None:
+    def _scored_first(self, batch: StoredRows, before: np.ndarray) -> HeldOutScores | None:
         """Return the scores of rows before they are learnt; None if the model does not know all classes yet."""
         if not self.probability or len(before) < len(self.classes_) or not hasattr(self, "_held_out"):
             return None

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time
 from kampong.data.validation import LEAST_WEIGHT, in_dtype_of, validate_rows
-from kampong.heads.calibration import Judged, calibrated, fit_calibration
+from kampong.heads.calibration import ValidationRows, calibrated, fit_calibration
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
@@ -43,12 +43,12 @@ class HeldOutScores(NamedTuple):
         return cls(np.zeros((0, n_classes)), np.zeros(0, dtype=np.int64), np.zeros(0))
 
     def joined(self, other: HeldOutScores, most: int) -> HeldOutScores:
-        """Return the last rows of both, at most so many."""
+        """Return the last rows of both, at most this many."""
         return HeldOutScores(*(np.concatenate(pair)[-most:] for pair in zip(self, other, strict=True)))
 
     def calibration(self) -> tuple[float, float]:
         """Return sharpness and tail of the least log-loss, those that change nothing if there are no rows."""
-        return fit_calibration(self.scores, Judged(self.codes, self.weights)) if len(self.codes) else (1.0, 0.0)
+        return fit_calibration(self.scores, ValidationRows(self.codes, self.weights)) if len(self.codes) else (1.0, 0.0)
 
     @classmethod
     def from_state(cls, contents: Contents, n_classes: int) -> HeldOutScores:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kampong.margin.kernel_rows import KernelRows
 
 SMALL = 2048
-"""Up to so many patterns, the core set is all patterns from the start."""
+"""Up to this many patterns, the core set is all patterns from the start."""
 CHUNK = 1000
 """Steps between two checks: for an interrupt, the step limit, and the best hyperplane so far."""
 LEAST = 1024
-"""A kernel block holds so many patterns at least, whatever the budget."""
+"""A kernel block holds this many patterns at least, whatever the budget."""
 UNKNOWN = Gap(math.nan, math.nan)
 
 

@@ -231,7 +231,7 @@ def answer(question: Question, arrived: Sequence[Arrived], X: Rows, codes: Integ
 
 
 def came_type(n_samples: int) -> Any:
-    """Return the type that holds the numbers of so many patterns."""
+    """Return the type that holds the numbers of this many patterns."""
     return np.int32 if n_samples < 2**31 else np.int64
 
 

@@ -1,6 +1,6 @@
 """The step rules, compiled: MinOver, MaxMinOver (Martinetz 2004) and pairwise steps with exact line search.
 
-Each takes at most so many steps, changes the state in place, and returns how many it took. The walks read rows from a
+Each takes at most this many steps, changes the state in place, and returns how many it took. The walks read rows from a
 store and also return the row that is missing there, or −1; pairwise steps have all rows of their patterns in one block.
 """
 

@@ -46,8 +46,8 @@ class Settings:
     most_numbers : int
         The most numbers that a member may remember: 128 MiB.
     aged : float
-        The model of all rows is chosen again if its recent loss lies so many standard errors above the one that it was
-        chosen with ("throughput": a stream without change is not chosen again; "delays").
+        The model of all rows is chosen again if its recent loss is this many standard errors above the one that it
+        was chosen with ("throughput": a stream without change is not chosen again; "delays").
     recent : int
         Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """

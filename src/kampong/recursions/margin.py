@@ -391,7 +391,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         """The smooth share of errors on later rows of each ε that epsilon="auto" chooses from."""
         check_is_fitted(self)
         shots = [state.snapshot for state in self._states]
-        return np.array([shot.loss / shot.judged if shot.judged else np.nan for shot in shots])
+        return np.array([shot.loss / shot.validated if shot.validated else np.nan for shot in shots])
 
     @property
     @one_at_a_time
@@ -429,7 +429,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         if is_indicator(y):
             raise ValueError(
                 f"{name}: y has shape {y.shape}, but a row of a recursion has one label. Use MarginSubspace for "
-                "several labels a row."
+                "several labels per row."
             )
         rows = finite_rows(X, name)
         weights = check_steps(name, sample_weight, X.shape[0])

@@ -181,7 +181,7 @@ class RecursionState:
     def learn(self, X: Rows, codes: Integer, weights: Float, points: Float) -> None:
         """Take rows one by one, in their order; X is finite, and canonical where it is sparse.
 
-        Weights are above 0 and at most 1. Where `points` has a line a row, it receives the row's coordinates.
+        Weights are above 0 and at most 1. Where `points` has a line per row, it receives the row's coordinates.
         """
         located = len(points) > 0
         if isinstance(X, np.ndarray):

@@ -22,7 +22,7 @@ class CandidCovarianceFreePCA(Recursion):
         v(n) = (n − 1 − l)/n · v(n − 1) + (1 + l)/n · u uᵀ v(n − 1)/‖v(n − 1)‖,
 
     and tends to λ_j w_j where w_j is the j-th eigenvector of the covariance. The row loses its part along v_1 … v_j
-    before v_{j+1} moves. The j-th vector starts as a centred row less its part along the first j − 1, one vector a row.
+    before v_{j+1} moves. The j-th vector starts as a centred row less its part along the first j − 1: a vector per row.
     The first centred row is zero, so the first vector starts with the second row. As long as (1 + l)/n exceeds one
     half, rows weigh 1/n. The mean is the plain mean of the rows.
 
@@ -31,7 +31,7 @@ class CandidCovarianceFreePCA(Recursion):
     n_components : int
         How many directions.
     amnesia : float
-        The amnesic parameter l ≥ 0; its authors use 2 to 4. 0 weighs all rows alike.
+        The amnesic parameter l ≥ 0; its authors use 2 to 4. 0 weighs all rows equally.
     tol : float
         Learning ends when `convergence_` is at most this; 0 takes every row.
 

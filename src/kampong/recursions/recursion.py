@@ -208,7 +208,7 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Savable):
             raise ValueError(f"{name}: n_components must be a whole number ≥ 1, got {p!r}.")
         if int(p) > n_features:
             raise ValueError(f"{name}: n_components={p}, but X has n_features={n_features}. Ask for at most that many.")
-        step = "0 weighs all rows alike."
+        step = "0 weighs all rows equally."
         amnesia = check_number(name, "amnesia", self.amnesia, low=0.0, high=1e6, next_step=step)
         check_number(name, "tol", self.tol, low=0.0, high=1.0, next_step="0 takes every row.")
         shifts = self._shifts(theta, int(p))
@@ -248,7 +248,7 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Savable):
             part = slice(start, stop)
             rows = X if stop - start == n else X[part]
             for k, state in enumerate(self._states):
-                state.snapshot.judge(rows, codes[part], weights[part], losses=len(self._states) > 1)
+                state.snapshot.validate(rows, codes[part], weights[part], losses=len(self._states) > 1)
                 state.learn(rows, codes[part], weights[part], located[part if k == self._chosen else slice(0)])
             if self._state.n_samples == self._state.snapshot.next_edge:
                 self._look()
@@ -266,8 +266,8 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Savable):
         """Take a snapshot of every recursion, choose between them, and see whether it has converged."""
         for state in self._states:
             state.look()
-        if len(self._states) > 1 and self._states[0].snapshot.judged > 0:
-            losses = np.array([state.snapshot.loss / state.snapshot.judged for state in self._states])
+        if len(self._states) > 1 and self._states[0].snapshot.validated > 0:
+            losses = np.array([state.snapshot.loss / state.snapshot.validated for state in self._states])
             # the smallest ε among those that are as good: a last bit must not decide between equals
             self._chosen = int(np.flatnonzero(losses <= (1.0 + NEAR) * losses.min() + NEAR / 10)[0])
         self._converged = self._state.snapshot.convergence <= float(self.tol) and float(self.tol) > 0

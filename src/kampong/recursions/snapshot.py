@@ -1,6 +1,6 @@
 """Where a recursion stood when it had taken 16, 32, 64 … rows: how far it has moved since, and how it does on new rows.
 
-Rows between two snapshots are new to the earlier one, so they judge it: the mean squared distance from the own class
+Rows between two snapshots are new to the earlier one, so they validate it: the mean squared distance from the own class
 mean gives `predict_proba` its variance, and a smooth count of errors chooses between values of ε.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kampong.files import Contents
 
 FIRST = 16
-"""The first snapshot is taken after so many rows, the next ones after twice as many each."""
+"""The first snapshot is taken after this many rows, the next ones after twice as many each."""
 
 STEEPNESS = 10.0
 """How sharply the smooth error count falls with the relative difference of squared distances."""
@@ -52,14 +52,14 @@ class Snapshot:
         infinite before there are two.
     loss : float
         The smooth count of errors on new rows, and
-    judged : float
+    validated : float
         how many rows it counts.
     """
 
     def __init__(self, n_components: int, n_features: int) -> None:
         self.n_samples = 0
         self.convergence = self.variance = np.inf
-        self.loss = self.judged = 0.0
+        self.loss = self.validated = 0.0
         self._spread: Float = np.zeros(2)
         self._directions: Float = np.zeros((n_features, n_components))
         self._centres: Float = np.zeros((0, n_components))
@@ -70,7 +70,7 @@ class Snapshot:
         """Return after how many rows the next snapshot is due."""
         return 2 * self.n_samples if self.n_samples else FIRST
 
-    def judge(self, X: Rows, codes: Integer, weights: Float, *, losses: bool) -> None:
+    def validate(self, X: Rows, codes: Integer, weights: Float, *, losses: bool) -> None:
         """Note how far new rows are from the mean of their own class, and with `losses` from the others."""
         if not self.n_samples:
             return
@@ -93,7 +93,7 @@ class Snapshot:
             other = np.maximum(distances.min(axis=1), 0.0)
             total = np.maximum(own[part] + other, np.finfo(float).tiny)
             self.loss += float(weights[part] @ (0.5 + 0.5 * np.tanh(STEEPNESS / 2 * (own[part] - other) / total)))
-        self.judged += float(weights.sum())
+        self.validated += float(weights.sum())
 
     def renew(self, n_samples: int, components: Float, counts: Float, means: Float) -> None:
         """Take a snapshot, and measure how far the subspace has moved since the last one."""
@@ -111,7 +111,7 @@ class Snapshot:
         """Return everything as arrays and plain values."""
         return {
             **written(FIELDS, self),
-            "figures": np.array([self.convergence, self.variance, self.loss, self.judged]),
+            "figures": np.array([self.convergence, self.variance, self.loss, self.validated]),
         }
 
     @classmethod
@@ -120,7 +120,7 @@ class Snapshot:
         result = cls(n_components, n_features)
         vars(result).update(read(FIELDS, contents, {"features": n_features, "components": n_components}))
         figures = contents.array("figures", np.float64, (4,), finite=False, low=0.0)
-        result.convergence, result.variance, result.loss, result.judged = figures.tolist()
+        result.convergence, result.variance, result.loss, result.validated = figures.tolist()
         contents.finish()
         return result
 

@@ -36,7 +36,7 @@ DEPENDENT = 1e-12
 """A vector of which so little is left, squared and relative, beside the earlier ones gives no direction of its own."""
 
 LONGEST_PART = 10.0
-"""Remainders are rewritten when a vector is a sum of parts that are so many times longer than itself."""
+"""Remainders are rewritten when a vector is a sum of parts that are this many times longer than itself."""
 
 
 @compiled
@@ -60,7 +60,7 @@ def learn_dense(
     """Take the rows of X one by one; `basis` holds the vectors, then the class sums, one a row.
 
     `totals` holds the weight of the rows, the within-class sum of squares and the number of rows; NaN in `fixed_theta`
-    stands for "auto". `quotients` are the mean Rayleigh quotients along the vectors. Where `points` has a line a row,
+    stands for "auto". `quotients` are the mean Rayleigh quotients along the vectors. Where `points` has a line per row,
     it receives the row's coordinates in the orthogonalised vectors, as they are after the row.
     """
     d = X.shape[1]
@@ -128,7 +128,7 @@ def learn_sparse(
     mixing: Float,
     gram: Float,
 ) -> None:
-    """Take sparse rows one by one; `columns` holds one line a feature: the remainders, then the class sums.
+    """Take sparse rows one by one; `columns` holds one line per feature: the remainders, then the class sums.
 
     `mixing[j]` are the coefficients of v_j over (row, remainders, class sums); the first is 0 between rows. `gram` is
     the Gram matrix of the same; its first line is scratch.
@@ -194,7 +194,7 @@ def learn_sparse(
 
 @compiled
 def fill_gram(columns: Float, gram: Float, first: int, last: int, m: int) -> None:
-    """Compute the lines first … last − 1 of the Gram matrix of the remainders and class sums anew."""
+    """Compute the lines first … last − 1 of the Gram matrix of the remainders and class sums again."""
     for a in range(first, last):
         gram[a, :m] = 0.0
     for c in range(columns.shape[0]):

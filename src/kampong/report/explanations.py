@@ -78,10 +78,10 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
         `curve` with `values`, `losses` and the value `chosen`, and `heads` with the loss of each; empty where there was
         nothing to choose. `members` has the weight of each answer of the contest that follows drift, if there is one.
     """
-    found: dict[str, Any] = {"curve": None, "heads": {}, "members": {}, "judges": 0}
+    found: dict[str, Any] = {"curve": None, "heads": {}, "members": {}, "validation_rows": 0}
     choice = None if predictor is None else predictor.choice
     if choice is not None:
-        found["judges"] = int(choice.n_rows)
+        found["validation_rows"] = int(choice.n_rows)
         found["heads"] = {name: float(loss) for name, loss in choice.heads.items()}
         if len(choice.values) > 1:
             found["curve"] = {

@@ -29,7 +29,7 @@ INSIDE = 0.9
 """The part of a Gaussian class that lies within its ellipse."""
 
 NAMED = 30
-"""Past so many classes names are small; past 20 there is no legend."""
+"""Above this many classes names are small; above 20 there is no legend."""
 
 
 class ClassMapDisplay(Picture):
@@ -430,7 +430,7 @@ class LoadingsDisplay(Picture):
         Returns
         -------
         LoadingsDisplay
-            The picture; `axes_` holds one axes a direction.
+            The picture; `axes_` holds one axes per direction.
         """
         model, rows, names = unwrapped(estimator, X, feature_names, cls.__name__)
         loadings = directions_of(model, cls.__name__)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float
 
 WRITTEN = 15
-"""Up to so many classes the numbers are written into the cells."""
+"""Up to this many classes the numbers are written into the cells."""
 
 NAMED = 40
-"""Up to so many classes each row and column is named."""
+"""Up to this many classes each row and column is named."""
 
 
 class ConfusionDisplay(Picture):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kampong.streaming.history.history import Curves, History, Points
 
 FEWEST_POINTS = 5
-"""The movement of a class is measured from at least so many recent points."""
+"""The movement of a class is measured from at least this many recent points."""
 
 TURNED = 0.5
 """A point is left out where the mean of its class lay so much of the spread of all means from where it lies now."""
@@ -36,7 +36,7 @@ MOST_PAIRS = 1000
 """Confusions that the page gets: all of them up to 30 classes, which it shows as a matrix."""
 
 FIRST_SPEED = 0.5
-"""A point of the curve of the speed covers at least so many seconds."""
+"""A point of the curve of the speed covers at least this many seconds."""
 
 
 def take(
@@ -309,7 +309,7 @@ def as_text(value: Any) -> str:
 
 
 def listed(values: Sequence[float] | Float, digits: int = 0) -> list[float | None]:
-    """Return numbers as a list, None for NaN, with so many significant digits, all of them for 0."""
+    """Return numbers as a list, None for NaN, with this many significant digits, all of them for 0."""
     found = np.asarray(values, dtype=np.float64)
     if digits:
         with np.errstate(divide="ignore", invalid="ignore"):

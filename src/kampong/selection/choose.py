@@ -1,9 +1,9 @@
-"""No parameter left to guess: it is chosen by rows held back from the statistics, smoothly.
+"""No parameter left to guess: it is chosen by rows held out from the statistics, smoothly.
 
-The rows to judge by are a sample that the statistics keep, or rows in hand. They are held back without another pass:
+The validation rows are a sample that the statistics keep, or rows in memory. They are held out without another pass:
 what they added to the class means and to S_w is subtracted again. The candidates are compared inside one Krylov space
 that is built without them (a space that knows them would flatter them: 0.96 in place of 0.87 on text), so a choice
-costs about one solve. Where rows are many, one part is held back; where they are few, each of five parts in turn. Which
+costs about one solve. Where rows are many, one part is held out; where they are few, each of five parts in turn. Which
 rows go together follows from their numbers, never from their entries: a last bit must not move a row to another part.
 
 What is compared is a smooth count of errors at the best calibration, and the least point of the curve lies between its
@@ -20,15 +20,15 @@ from scipy import special
 
 from kampong._core.compute import one_blas_thread
 from kampong.heads import HEADS
-from kampong.heads.calibration import Judged, badness, fit_calibration, fit_weights, least_point
+from kampong.heads.calibration import ValidationRows, fit_calibration, fit_weights, least_point, selection_loss
 from kampong.heads.mixture import PRIOR, START, Mixture
 from kampong.selection.evidence import own_heads
 from kampong.selection.folds import HeldOutEvidence, scores_of
-from kampong.selection.held_out import Judge
+from kampong.selection.held_out import HeldOutFold
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
-from kampong.statistics.held_out import HeldBack, keeps_rows
+from kampong.statistics.held_out import TrainingStatistics, keeps_rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -57,9 +57,9 @@ class Choice:
     values : array of shape (n,)
         The nodes of the curve.
     losses : array of shape (n,)
-        What each costs on rows held back: a smooth share of errors, and a little of the log-loss. Less is better.
+        What each costs on rows held out: a smooth share of errors, and a little of the log-loss. Less is better.
     n_rows : int
-        How many rows were held back, all parts together.
+        How many rows were held out, all parts together.
     heads : dict of str to float
         The same for the heads that were compared at the value chosen; empty where the head was not chosen.
     scaled : bool
@@ -89,7 +89,7 @@ class Choice:
 
     @classmethod
     def from_state(cls, contents: Contents, n_features: int) -> Self:
-        """Return the choice that `to_state` wrote, for rows of so many columns."""
+        """Return the choice that `to_state` wrote, for rows of this many columns."""
         values = contents.array("values", np.float64, (None,))
         losses = contents.array("losses", np.float64, (len(values),))
         heads = contents.part("heads")
@@ -120,7 +120,7 @@ def choose_parameter(
     value: float | None = None,
     head_ridge: float | None = None,
     *,
-    brief: bool = False,
+    provisional: bool = False,
 ) -> tuple[Choice | None, Krylov | None, HeldOut | None]:
     """Return the value of a criterion's parameter that errs least, and the space in which the directions are found.
 
@@ -138,14 +138,14 @@ def choose_parameter(
         The parameter, where it is given and only heads are to be tried.
     head_ridge : float, optional
         The ridge of the head's covariance, where it is not the criterion's own.
-    brief : bool
-        Whether what is chosen is for a while only: then directions are found without the rows that judged, however many
+    provisional : bool
+        Whether the choice is provisional: then directions are found without the validation rows, however many
         these are, and no head is trained on all columns.
 
     Returns
     -------
     choice : Choice or None
-        None where no row could judge.
+        None if there are no validation rows.
     space : Krylov or None
         The Krylov space for the directions; None where they are found without one.
     source : HeldOut or None
@@ -157,52 +157,52 @@ def choose_parameter(
     sample, exact = statistics.sample(SETTINGS.validation_rows), statistics.holds_scatter
     parts = _parts(sample, statistics.total, statistics.rows_kept)
     name = head if head in HEADS and not HEADS[head].needs_sample and head != Mixture.name else "auto"
-    held = [HeldBack(statistics, sample, part) for part in parts]
-    # Of three rows, what is left without one may be of one class: it has no directions to judge.
-    judges = [Judge(one, n_components, name, head_ridge) for one in held if classes_seen(one) >= 2]
-    if not judges:
+    held = [TrainingStatistics(statistics, sample, part) for part in parts]
+    # Of three rows, what is left without one may be of one class: it has no directions to validate.
+    folds = [HeldOutFold(one, n_components, name, head_ridge) for one in held if classes_seen(one) >= 2]
+    if not folds:
         return None, None, None
-    codes = np.concatenate([judge.truth for judge in judges])
-    weights = np.concatenate([judge.weights for judge in judges])
+    codes = np.concatenate([fold.truth for fold in folds])
+    weights = np.concatenate([fold.weights for fold in folds])
     space = None
     if not exact and value is None:
-        few = len(parts) == 1 and (brief or sample.own[parts[0]].sum() <= statistics.total / 32)
-        space = judges[0].space if few else resolvent.build(statistics)
+        few = len(parts) == 1 and (provisional or sample.own[parts[0]].sum() <= statistics.total / 32)
+        space = folds[0].space if few else resolvent.build(statistics)
     if not len(codes):
         return None, space, None
     n_rows = sum(len(part) for part in parts)
     if value is None:
-        choice = _least(kind, statistics, nodes, judges, codes, weights, head)
+        choice = _least(kind, statistics, nodes, folds, codes, weights, head)
         choice = replace(choice, n_rows=n_rows)
     else:
         choice = Choice(value, np.empty(0), np.empty(0), n_rows)
     criterion = kind.of(choice.value)
     if statistics.multilabel and sample.weights.sum() < SETTINGS.labelled_share * statistics.row_weight:
         return choice, space, None
-    return choice, space, HeldOut(judges, criterion, codes, weights, statistics, brief)
+    return choice, space, HeldOut(folds, criterion, codes, weights, statistics, provisional)
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """Rows held out in parts, which make the evidence on heads along the directions of a criterion."""
 
-    judges: list[Judge]
+    folds: list[HeldOutFold]
     criterion: Criterion
     truth: np.ndarray
     weights: Float
     statistics: Kept
-    brief: bool
+    provisional: bool
 
     def evidence(self, inside: Inside, components: Float) -> Evidence:
         """Return the evidence on heads along some directions, given what is known of the classes along them."""
-        judges, criterion = [judge for judge in self.judges if len(judge.points)], self.criterion
+        folds, criterion = [fold for fold in self.folds if len(fold.points)], self.criterion
         if not self.statistics.multilabel:
-            judged = Judged(self.truth, self.weights)
-            given = (judges, criterion, judged, inside, components, self.statistics)
-            return HeldOutEvidence(*given, brief=self.brief)
-        pieces = [judge.piece(criterion) for judge in judges]
+            validation = ValidationRows(self.truth, self.weights)
+            given = (folds, criterion, validation, inside, components, self.statistics)
+            return HeldOutEvidence(*given, provisional=self.provisional)
+        pieces = [fold.piece(criterion) for fold in folds]
         names = ("gaussian", "nearest_mean")
-        scores = {one: np.concatenate([judge.scores(criterion, one) for judge in judges]) for one in names}
+        scores = {one: np.concatenate([fold.scores(criterion, one) for fold in folds]) for one in names}
         return LabelEvidence(pieces, scores, self.truth, self.weights, inside, components, self.statistics)
 
 
@@ -248,7 +248,7 @@ def _least(
     kind: type[Criterion],
     statistics: ClassMeans,
     nodes: Float,
-    judges: list[Judge],
+    folds: list[HeldOutFold],
     codes: np.ndarray,
     weights: Float,
     head: str,
@@ -257,14 +257,14 @@ def _least(
     mixes = kind.is_ridge and not statistics.multilabel and head in ("auto", "best", "mixture")
     loss = _mixed_loss if mixes else _loss
     with one_blas_thread():  # many small products: threads would wait for each other
-        losses = np.array([loss(judges, kind.of(node), codes, weights) for node in nodes])
+        losses = np.array([loss(folds, kind.of(node), codes, weights) for node in nodes])
     places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
     best = least_point(places, losses + SETTINGS.pull * (places - usual) ** 2)
     return Choice(float(kind.from_coordinate(np.array([best]))[0]), nodes, losses, 0)
 
 
 def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
-    """Return the rows to hold back, together or in turns; of all rows kept some are left to train heads."""
+    """Return the rows to hold out, together or in turns; of all rows kept some are left to train heads."""
     rows = np.arange(sample.rows.shape[0])
     if sample.own.sum() <= total / 8:
         return [rows if kept >= 2 * len(rows) else rows[: -(-len(rows) // 2)]]
@@ -273,22 +273,22 @@ def _parts(sample: Sample, total: float, kept: int) -> list[Integer]:
     return [rows[first :: SETTINGS.folds] for first in range(min(SETTINGS.folds, len(rows)))]
 
 
-def _mixed_loss(judges: list[Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+def _mixed_loss(folds: list[HeldOutFold], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
     """Return what a mixture of heads costs along the directions of a candidate."""
-    judged, pieces = Judged(truth, weights), [judge for judge in judges if len(judge.points)]
+    validation, pieces = ValidationRows(truth, weights), [fold for fold in folds if len(fold.points)]
     if len(pieces) == 1:
-        judged = judged.first(max(SETTINGS.single_fold_rows, SETTINGS.curve_scores // len(pieces[0].counts)))
-    scores, _ = scores_of([judge.parts(candidate, len(judged.codes)) for judge in pieces], judged)
-    mixed, _ = fit_weights(scores, judged, START, signed=PRIOR)
-    return badness(np.tensordot(mixed, scores, 1), judged)
+        validation = validation.first(max(SETTINGS.single_fold_rows, SETTINGS.curve_scores // len(pieces[0].counts)))
+    scores, _ = scores_of([fold.parts(candidate, len(validation.codes)) for fold in pieces], validation)
+    mixed, _ = fit_weights(scores, validation, START, signed=PRIOR)
+    return selection_loss(np.tensordot(mixed, scores, 1), validation)
 
 
-def _loss(judges: list[Judge], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
-    """Return what a head costs along the directions of a candidate; with several labels a row, the log-loss of each."""
-    scores = np.concatenate([judge.scores(candidate) for judge in judges])
+def _loss(folds: list[HeldOutFold], candidate: Criterion, truth: np.ndarray, weights: Float) -> float:
+    """Return the loss of a head along directions; with several labels per row, the log-loss of each."""
+    scores = np.concatenate([fold.scores(candidate) for fold in folds])
     if truth.ndim == 2:
         logs = np.maximum(special.log_expit(np.where(truth > 0, scores, -scores)), -50.0)
         return -float(np.average(logs.mean(axis=1), weights=weights))
-    judged = Judged(truth, weights)
+    validation = ValidationRows(truth, weights)
     finite = np.maximum(scores, -1e6)  # a class that was never seen
-    return badness(finite, judged, *fit_calibration(finite, judged))
+    return selection_loss(finite, validation, *fit_calibration(finite, validation))

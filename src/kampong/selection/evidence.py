@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from kampong.heads.calibration import Judged, badness, calibrate_each, fit_each, fit_weights, least_point, log_softplus
+from kampong.heads.calibration import (
+    ValidationRows,
+    calibrate_each,
+    fit_each,
+    fit_weights,
+    least_point,
+    log_softplus,
+    selection_loss,
+)
 from kampong.heads.head import HEADS, build_head
 from kampong.heads.hinge import Hinge
 from kampong.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
@@ -68,11 +76,11 @@ class Evidence(ABC):
 
     Attributes
     ----------
-    judged : Judged or None
+    validation : ValidationRows or None
         Classes and weights of the validation rows; None where a row has several labels.
     """
 
-    judged: Judged | None = None
+    validation: ValidationRows | None = None
 
     @abstractmethod
     def offered(self) -> list[str]:
@@ -148,7 +156,7 @@ def among_means(products: Float, centres: Float) -> Float:
 def penalty_of(
     folds: list[tuple[Trainers, Float]],
     counts: Float,
-    judged: Judged,
+    validation: ValidationRows,
     penalties: Float,
     most: int,
     shape: Float | None = None,
@@ -162,7 +170,7 @@ def penalty_of(
         rows, which are not among them.
     counts : array of shape (K,)
         Class weights of all rows.
-    judged : Judged
+    validation : ValidationRows
         Classes and weights of the validation rows, fold after fold.
     penalties : array
         Nodes, strong to weak.
@@ -189,17 +197,19 @@ def penalty_of(
         paths.append(path)
         said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])
     scores = np.stack([np.concatenate(one) for one in zip(*said, strict=True)])
-    penalty, best = least_penalty(scores, counts, judged, penalties)
+    penalty, best = least_penalty(scores, counts, validation, penalties)
     return penalty, paths[-1][best], scores[best]
 
 
-def least_penalty(scores: Float, counts: Float, judged: Judged, penalties: Float = PENALTIES) -> tuple[float, int]:
+def least_penalty(
+    scores: Float, counts: Float, validation: ValidationRows, penalties: Float = PENALTIES
+) -> tuple[float, int]:
     """Return the penalty of least log-loss, between the nodes where there are several, and the best node.
 
     Scores of classes without rows are set to those of no chance.
     """
     scores[:, :, counts <= 0] = EMPTY
-    _, losses = fit_each(scores[:, None], judged, np.array([1.0]))
+    _, losses = fit_each(scores[:, None], validation, np.array([1.0]))
     best = int(np.argmin(losses))
     if len(penalties) == 1:
         return float(penalties[0]), 0
@@ -213,7 +223,7 @@ class ClassEvidence(Evidence):
     ----------
     scores : array of shape (4, n, K)
         Gaussian, cosine, regression and prior scores of the validation rows.
-    judged : Judged
+    validation : ValidationRows
         Their classes and weights.
     noise : float
         The noise of the regression.
@@ -225,33 +235,33 @@ class ClassEvidence(Evidence):
         Weights near those of the mixture, for instance at a ridge nearby.
     """
 
-    judged: Judged
+    validation: ValidationRows
 
     def __init__(
         self,
         scores: Float,
-        judged: Judged,
+        validation: ValidationRows,
         noise: float,
         inside: Inside,
         n_features: int,
         begin: Float | None = None,
     ) -> None:
-        self.scores, self.judged, self.noise, self.inside = scores, judged, noise, inside
+        self.scores, self.validation, self.noise, self.inside = scores, validation, noise, inside
         self.nothing: Float = np.empty((0, n_features))
-        self.weights, self.loss = fit_weights(scores, judged, START, signed=PRIOR, begin=begin)
+        self.weights, self.loss = fit_weights(scores, validation, START, signed=PRIOR, begin=begin)
         self._candidates: dict[str, Candidate] = {}
 
     @property
     def n_rows(self) -> int:
         """How many validation rows there are."""
-        return len(self.judged.codes)
+        return len(self.validation.codes)
 
     def offered(self) -> list[str]:
         """Return the best single head, a trained linear one that no mixture holds, and the mixture."""
         names = [Gaussian.name, Cosine.name, Regression.name]
         names += [Quadratic.name] if self._offers_shapes() else []
         scores = np.stack([self.candidate(name).scores for name in names])
-        _, losses = fit_each(scores[:, None], self.judged, START[:1])
+        _, losses = fit_each(scores[:, None], self.validation, START[:1])
         first, trained = names[int(np.argmin(losses))], self._linear_name()
         if not trained or self._mixes_linear():
             return [first, Mixture.name]
@@ -269,18 +279,18 @@ class ClassEvidence(Evidence):
         found: dict[str, tuple[float, float]] = {}
         for n in {len(one.scores) for one in candidates}:
             same = [one for one in candidates if len(one.scores) == n]
-            fitted = calibrate_each(np.stack([one.scores for one in same]), self.judged.first(n))
+            fitted = calibrate_each(np.stack([one.scores for one in same]), self.validation.first(n))
             found |= {one.name: values for one, values in zip(same, fitted, strict=True)}
         return [self._at_calibration(one.scores, *found[one.name]) for one in candidates]
 
     def _at_calibration(self, scores: Float, sharpness: float, tail: float) -> tuple[float, Callable[[Head], Head]]:
-        n, weight = len(scores), float(self.judged.weights.sum())
-        judged = self.judged.first(n)
-        loss = badness(scores, judged, sharpness, tail, weight)
-        if n < len(self.judged.codes):
-            # judged by some of the rows: what these are harder than the others for the mixture, they are for any head
+        n, weight = len(scores), float(self.validation.weights.sum())
+        validation = self.validation.first(n)
+        loss = selection_loss(scores, validation, sharpness, tail, weight)
+        if n < len(self.validation.codes):
+            # by some of the rows only: what these are harder than the others for the mixture, they are for any head
             mixed = np.tensordot(self.weights, self.scores, 1)
-            loss += badness(mixed, self.judged) - badness(mixed[:n], judged, rows_in_all=weight)
+            loss += selection_loss(mixed, self.validation) - selection_loss(mixed[:n], validation, rows_in_all=weight)
         return loss, lambda head: replace(head, sharpness=sharpness, tail=tail)
 
     def enough(self, least: float) -> float:
@@ -345,14 +355,14 @@ class ClassEvidence(Evidence):
         every = np.concatenate([self.scores, *(member.scores[None] for member in self._members.values())])
         start = np.append(START, np.zeros(len(self._members)))
         begin = np.append(self.weights, np.zeros(len(self._members)))
-        found, loss = fit_weights(every, self.judged, start, signed=PRIOR, begin=begin)
+        found, loss = fit_weights(every, self.validation, start, signed=PRIOR, begin=begin)
         weights = np.zeros(TRAINED + 1)
         weights[[*range(MEMBERS), *self._members]] = found
         return weights, loss
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained: "" for none."""
-        return Logistic.name if self.judged.weights.sum() >= SETTINGS.cross_fit_rows else ""
+        return Logistic.name if self.validation.weights.sum() >= SETTINGS.cross_fit_rows else ""
 
     def _mixes_linear(self) -> bool:
         """Tell whether that head may be a member of the mixture."""

@@ -1,9 +1,9 @@
-"""Heads tried on rows held back in parts, along the directions of any criterion found without them.
+"""Heads tried on rows held out in parts, along the directions of any criterion found without them.
 
 Class means and covariance without the rows give the scores of the plain heads. Those that are trained learn from the
-rows of the sample that were not held back, along the same directions, so no row is judged by what has seen it. The head
-that wins is then built along the directions of all rows. `leave_one_out` does the same for Fisher's criterion, row by
-row, where a d × d scatter is kept.
+rows of the sample that were not held out, along the same directions, so no head has seen its validation rows. The
+head that wins is then built along the directions of all rows. `leave_one_out` does the same for Fisher's criterion, row
+by row, where a d × d scatter is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kampong._core.compute import floats, project
-from kampong.heads.calibration import Judged, fit_each, least_point
+from kampong.heads.calibration import ValidationRows, fit_each, least_point
 from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
 from kampong.heads.hinge import USUAL as USUAL_COST
 from kampong.heads.hinge import Hinge, Machines, most_rows, optimum
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.criteria import Criterion
     from kampong.heads.head import Inside
-    from kampong.selection.held_out import Judge
+    from kampong.selection.held_out import HeldOutFold
     from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 
@@ -42,7 +42,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Piece:
-    """What rows held back together say, along the directions of a criterion that was solved without them.
+    """What rows held out together say, along the directions of a criterion that was solved without them.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class HeldOutEvidence(ClassEvidence):
 
     Parameters
     ----------
-    judges : list of Judge
+    folds : list of HeldOutFold
         The parts of the rows that were held out, none of them empty.
     criterion : Criterion
         What the directions maximise.
-    judged : Judged
+    validation : ValidationRows
         The classes and weights of the rows, in the same order.
     inside : Inside
         What is known of the classes along the directions of all rows.
@@ -103,26 +103,26 @@ class HeldOutEvidence(ClassEvidence):
         Those directions.
     statistics : ClassRows, ClassReservoir or KernelScatter
         Where rows to train with come from.
-    brief : bool
+    provisional : bool
         Whether the choice is provisional: then no support vector machines are trained on all columns.
     """
 
     def __init__(
         self,
-        judges: list[Judge],
+        folds: list[HeldOutFold],
         criterion: Criterion,
-        judged: Judged,
+        validation: ValidationRows,
         inside: Inside,
         components: Float,
         statistics: Kept,
         *,
-        brief: bool = False,
+        provisional: bool = False,
     ) -> None:
-        self.judges, self.criterion = judges, criterion
-        self.pieces = [judge.piece(criterion) for judge in judges]
-        scores, noise = scores_of([(piece.parts, piece.counts) for piece in self.pieces], judged)
-        super().__init__(scores, judged, noise, inside, components.shape[1])
-        self.components, self.statistics, self.brief = components, statistics, brief
+        self.folds, self.criterion = folds, criterion
+        self.pieces = [fold.piece(criterion) for fold in folds]
+        scores, noise = scores_of([(piece.parts, piece.counts) for piece in self.pieces], validation)
+        super().__init__(scores, validation, noise, inside, components.shape[1])
+        self.components, self.statistics, self.provisional = components, statistics, provisional
         self._known: dict[int, tuple[Float, Integer, Float]] = {}
 
     def _offers_shapes(self) -> bool:
@@ -135,7 +135,7 @@ class HeldOutEvidence(ClassEvidence):
     def _sees_columns(self) -> bool:
         """Tell whether support vector machines see all columns: those of text, where there are rows enough."""
         text = not self.statistics.holds_scatter
-        text = text and not self.brief and not isinstance(self.pieces[0].rows, np.ndarray)
+        text = text and not self.provisional and not isinstance(self.pieces[0].rows, np.ndarray)
         fits = 8 * len(self.inside.counts) * self.components.shape[1] <= SETTINGS.hinge_bytes
         return text and fits and self.statistics.rows_kept >= SETTINGS.hinge_rows
 
@@ -160,11 +160,11 @@ class HeldOutEvidence(ClassEvidence):
         return scores
 
     def _own_scores(self, name: str) -> Float:
-        scores: Float = np.concatenate([judge.scores(self.criterion, name) for judge in self.judges])
+        scores: Float = np.concatenate([fold.scores(self.criterion, name) for fold in self.folds])
         return np.maximum(scores, EMPTY)
 
     def _trainers(self, number: int) -> tuple[Float, Integer, Float]:
-        """Return coordinates, classes and weights of rows that a piece has not held back."""
+        """Return coordinates, classes and weights of rows that a piece has not held out."""
         if number not in self._known:
             piece = self.pieces[number]
             points, codes, own = rows_along(self.statistics, piece.directions, piece.mean, self._most())
@@ -189,7 +189,7 @@ class HeldOutEvidence(ClassEvidence):
             points, codes, own = self._trainers(number)
             log_priors = _log_priors(piece.counts)
             shapes = ClassShapes(points, codes, own, len(piece.counts), piece.lift)
-            few = Judged(codes[: SETTINGS.wide_rows], own[: SETTINGS.wide_rows])
+            few = ValidationRows(codes[: SETTINGS.wide_rows], own[: SETTINGS.wide_rows])
             shrinkage = shapes.shrinkage(
                 points[: SETTINGS.wide_rows], few, np.minimum(own[: SETTINGS.wide_rows], 1.0), log_priors
             )
@@ -238,8 +238,8 @@ class HeldOutEvidence(ClassEvidence):
         return Candidate(Hinge.name, said, build)
 
     def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
-        """Return the cost that the judges like best, between the nodes, and the scores of the best node."""
-        _, losses = fit_each(np.stack(scores)[:, None], self.judged, np.array([1.0]))
+        """Return the cost of least validation loss, between the nodes, and the scores of the best node."""
+        _, losses = fit_each(np.stack(scores)[:, None], self.validation, np.array([1.0]))
         best = scores[int(np.argmin(losses))]
         return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
 
@@ -265,9 +265,9 @@ class HeldOutEvidence(ClassEvidence):
         penalties, most = (
             (np.array([SETTINGS.logistic_weak_penalty]), SETTINGS.logistic_steps) if heavy else (PENALTIES, 60)
         )
-        judged = self.judged.first(sum(len(piece.points) for piece in pieces))
+        validation = self.validation.first(sum(len(piece.points) for piece in pieces))
         folds = [(self._trainers(number), piece.points) for number, piece in enumerate(pieces)]
-        penalty, theta, scores = penalty_of(folds, counts, judged, penalties, most)
+        penalty, theta, scores = penalty_of(folds, counts, validation, penalties, most)
         del folds
         self._known.clear()  # they may be large
         unseen = np.concatenate([np.broadcast_to(piece.counts <= 0, piece.plain.shape) for piece in pieces])
@@ -299,9 +299,9 @@ class HeldOutEvidence(ClassEvidence):
         return Logistic(False, np.where(seen[:, None], weights @ back, 0.0), np.where(seen, offsets, -np.inf), penalty)
 
 
-def scores_of(pieces: list[tuple[Parts, Float]], judged: Judged) -> tuple[Float, float]:
+def scores_of(pieces: list[tuple[Parts, Float]], validation: ValidationRows) -> tuple[Float, float]:
     """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
-    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), judged.codes, judged.weights)
+    noise = noise_of(np.concatenate([parts.regression for parts, _ in pieces]), validation.codes, validation.weights)
     scores = [member_scores(parts, _log_priors(counts), noise, counts > 0) for parts, counts in pieces]
     return np.concatenate(scores, axis=1), float(noise)
 

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float
     from kampong.criteria import Criterion
     from kampong.heads import Head
-    from kampong.statistics.held_out import HeldBack
+    from kampong.statistics.held_out import TrainingStatistics
 
 
-class Judge:
-    """Rows held back, and what candidates make of them inside the space of the others."""
+class HeldOutFold:
+    """Rows held out, and what candidates make of them inside the space of the others."""
 
-    def __init__(self, trained: HeldBack, n_components: int | None, head: str, head_ridge: float | None = None) -> None:
+    def __init__(
+        self, trained: TrainingStatistics, n_components: int | None, head: str, head_ridge: float | None = None
+    ) -> None:
         self.trained, self.n_components, self.head, self.head_ridge = trained, n_components, head, head_ridge
         self.counts, mean = trained.counts, trained.mean
         whole = trained.everything.holds_scatter and trained.n_features <= SETTINGS.exact_columns
@@ -45,7 +47,7 @@ class Judge:
         self.centre = (trained.row_mean - mean) @ basis.T
 
     def scores(self, candidate: Criterion, head: str | None = None) -> Float:
-        """Return what a candidate scores for the rows held back."""
+        """Return what a candidate scores for the rows held out."""
         if not len(self.points):
             return np.empty((0, len(self.counts)))
         directions = self._found(candidate)

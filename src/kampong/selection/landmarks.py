@@ -10,7 +10,7 @@ from scipy import linalg
 from kampong._core.compute import floats
 from kampong.criteria import landmark_ridge
 from kampong.data.labels import Members
-from kampong.heads.calibration import badness, fit_weights, least_point
+from kampong.heads.calibration import fit_weights, least_point, selection_loss
 from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import SCALES, Choice
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kampong.kernels.functions import Kernel
 
 KEPT = 2048
-"""Rows that judge heads, and train those that are trained."""
+"""Validation rows of heads, which also train those that are trained."""
 
 FACTORS = np.array([-0.6, -0.3, 0.0, 0.3, 0.6])
 """Nodes of log10(γ / usual), usual = one over the mean squared distance of two rows."""
@@ -38,7 +38,7 @@ FACTORS = np.array([-0.6, -0.3, 0.0, 0.3, 0.6])
 PULL = 1e-2
 """What a decade away from the usual width costs, times its square: few landmarks make wide kernels look too good."""
 
-SCOUTS, JUDGES, ROWS = 500, 1024, 4096
+SCOUTS, VALIDATION, ROWS = 500, 1024, 4096
 """Landmarks, validation rows and rows in all on which scales and widths are compared."""
 
 
@@ -50,7 +50,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
     Parameters
     ----------
     statistics : KernelScatter
-        Sums over kernel values, one label a row.
+        Sums over kernel values, one label per row.
     sample : Sample
         Rows in the coordinates of the statistics.
     ridge : float
@@ -58,7 +58,7 @@ class LandmarkLeaveOneOut(LeaveOneOut):
     """
 
     def __init__(self, statistics: KernelScatter, sample: Sample, ridge: float) -> None:
-        self.brief, self.counts, self.total = False, statistics.counts, statistics.total
+        self.provisional, self.counts, self.total = False, statistics.counts, statistics.total
         self.statistics, self.sample = statistics, sample
         self.mean = statistics.mean
         white = _whitener(statistics.within_scatter(), ridge)
@@ -67,23 +67,23 @@ class LandmarkLeaveOneOut(LeaveOneOut):
         self.plain = np.asarray(sample.rows) - self.mean
         self.rows = np.asarray(white(self.plain))
         self._take(sample)
-        self.judges = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
-        self.judging = self.rows[self.judges]
+        self.validation_rows = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
+        self.validation_points = self.rows[self.validation_rows]
         with np.errstate(divide="ignore"):
             self.log_priors = np.where(self.counts > 0, np.log(self.counts / self.total), EMPTY)
 
     def loss(self) -> float:
         """Return what the mixture of heads costs."""
-        judged = self.judged(self.judges)
-        scores, _ = self.members(self.parts(1.0), self.judges)
-        weights, _ = fit_weights(scores, judged, START, signed=PRIOR)
-        return badness(np.tensordot(weights, scores, 1), judged)
+        validation = self.validation(self.validation_rows)
+        scores, _ = self.members(self.parts(1.0), self.validation_rows)
+        weights, _ = fit_weights(scores, validation, START, signed=PRIOR)
+        return selection_loss(np.tensordot(weights, scores, 1), validation)
 
 
 class LandmarkTrial(LeaveOneOutEvidence):
     """Heads along kernel directions; they look at no others.
 
-    Heads that are trained on rows must be asked for: kernel directions have bent already what such a head could bend,
+    Heads that are trained on rows must be asked for: kernel directions are curved already,
     and 2,048 rows are few to train on.
     """
 
@@ -128,12 +128,12 @@ def _whitener(within: Float, ridge: float) -> Callable[[Float], Float]:
 
 
 def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float, ridge: float) -> LandmarkTrial | None:
-    """Return heads to try, where enough rows of the sample can judge."""
+    """Return heads to try, if the sample has enough rows to validate them."""
     if inside.multilabel or statistics.kept is None:
         return None
     statistics = statistics.in_rows()
     rows = LandmarkLeaveOneOut(statistics, statistics.sample(KEPT), ridge)
-    if rows.own[rows.judges].sum() < SETTINGS.fewest_rows:
+    if rows.own[rows.validation_rows].sum() < SETTINGS.fewest_rows:
         return None
     return LandmarkTrial(rows, 1.0, components, inside)
 
@@ -174,7 +174,7 @@ def choose_kernel(
     X, codes, weights = floats(rows[0][chosen]), rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     every = np.arange(len(codes))
-    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:JUDGES])
+    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:VALIDATION])
     # half of the rows tell the scales apart where few are left; widths need all the landmarks
     enough = len(every) <= SCOUTS or len(every) >= 2 * SCOUTS or len(scales) == 1
     split = (landmarks, validated) if enough else (every[: len(every) // 2], every[len(every) // 2 :])

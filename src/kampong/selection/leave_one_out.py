@@ -25,7 +25,7 @@ from scipy import linalg
 
 from kampong._core.compute import one_blas_thread, tall_times
 from kampong.criteria import FisherCriterion
-from kampong.heads.calibration import TINY, Judged, badness_each, fit_each, least_point
+from kampong.heads.calibration import TINY, ValidationRows, fit_each, least_point, selection_loss_each
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
 from kampong.heads.linear import noise_of, regression_of
@@ -44,9 +44,9 @@ from kampong.selection.evidence import (
     member_scores,
     penalty_of,
 )
-from kampong.selection.held_out import Judge
+from kampong.selection.held_out import HeldOutFold
 from kampong.selection.settings import SETTINGS
-from kampong.statistics.held_out import HeldBack
+from kampong.statistics.held_out import TrainingStatistics
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -65,15 +65,15 @@ class LeaveOneOut:
     Parameters
     ----------
     statistics : SampledScatter
-        Class means and scatter of all rows, and a sample of them; one label a row.
-    brief : bool
-        Whether the choice is for a while only, in the middle of a stream: then fewer rows judge and train.
+        Class means and scatter of all rows, and a sample of them; one label per row.
+    provisional : bool
+        Whether the choice is provisional, in the middle of a stream: then fewer rows validate and train.
     """
 
     statistics: SampledScatter | KernelScatter
 
-    def __init__(self, statistics: SampledScatter, *, brief: bool = False) -> None:
-        self.brief, self.statistics = brief, statistics
+    def __init__(self, statistics: SampledScatter, *, provisional: bool = False) -> None:
+        self.provisional, self.statistics = provisional, statistics
         self.sample = sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
@@ -92,8 +92,8 @@ class LeaveOneOut:
             else SETTINGS.wide_rows,
         )
         most = min(most, max(SETTINGS.fewest_rows, SETTINGS.curve_scores // K))
-        self.judges = known[: min(most, SETTINGS.wide_rows) if brief else most]
-        self.judging = tall_times(self._centred(self.judges), self.vectors)
+        self.validation_rows = known[: min(most, SETTINGS.wide_rows) if provisional else most]
+        self.validation_points = tall_times(self._centred(self.validation_rows), self.vectors)
         spread = float(self.values.sum()) + 1e-12 * float(np.square(self.means).sum())
         self.usual = spread / self.total if spread > 0 else 1.0
         with np.errstate(divide="ignore"):
@@ -127,18 +127,23 @@ class LeaveOneOut:
         fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.cross_fits
         return fold
 
-    def judged(self, rows: Integer) -> Judged:
+    def validation(self, rows: Integer) -> ValidationRows:
         """Return classes and weights of some rows."""
-        return Judged(self.codes[rows], self.weights[rows])
+        return ValidationRows(self.codes[rows], self.weights[rows])
 
     def parts(self, ridge: float | Float, count: int | None = None) -> Parts:
-        """Return what the rows that judge, or the first of them, score without themselves at one ridge or at several.
+        """Return what the validation rows, or the first of them, score without themselves at one ridge or at several.
 
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
         metric = 1.0 / (self.values + np.asarray(ridge)[..., None])
         root = np.sqrt(metric)[..., None, :]
-        rows, some, centres, total = self.judging[:count], self.judges[:count], self.means * root, self.total
+        rows, some, centres, total = (
+            self.validation_points[:count],
+            self.validation_rows[:count],
+            self.means * root,
+            self.total,
+        )
         gram = centres @ centres.swapaxes(-1, -2)
         codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
         products, length = rows @ (centres * root).swapaxes(-1, -2), metric @ np.square(rows).T
@@ -174,8 +179,8 @@ class LeaveOneOut:
         """Return products of all rows with the class means, each row left out, and coordinates along more directions.
 
         `more` holds directions as columns, about orthonormal in the metric. Where columns are many, the length of a row
-        that does not judge is known along these and the class means, and the rest is taken to be in proportion to its
-        plain length, as it is for the rows that judge: it only enters how little the row moves its class.
+        that is not a validation row is known along these and the class means. The rest is taken to be in proportion to
+        its plain length, as it is for the validation rows: it only enters how little the row moves its class.
         """
         metric = 1.0 / (self.values + ridge)
         scaled = self.means * metric
@@ -189,9 +194,9 @@ class LeaveOneOut:
         length = np.square(among_means(products, self.means * np.sqrt(metric))).sum(axis=1) + np.einsum(
             "ij,ij->i", along, along
         )
-        exact = np.square(self.judging) @ metric
-        length += (exact - length[self.judges]).sum() / max(sizes[self.judges].sum(), TINY) * sizes
-        length[self.judges] = exact
+        exact = np.square(self.validation_points) @ metric
+        length += (exact - length[self.validation_rows]).sum() / max(sizes[self.validation_rows].sum(), TINY) * sizes
+        length[self.validation_rows] = exact
         return self._without(products, length, gram, slice(None))[0], along
 
     def members(self, parts: Parts, rows: Integer) -> tuple[Float, Float]:
@@ -201,13 +206,13 @@ class LeaveOneOut:
 
     @property
     def few(self) -> bool:
-        """Tell whether so few rows are left that they judge nothing."""
-        return bool(self.own[self.judges].sum() < SETTINGS.fewest_rows)
+        """Tell whether too few rows are left to validate with."""
+        return bool(self.own[self.validation_rows].sum() < SETTINGS.fewest_rows)
 
     @property
-    def few_judges(self) -> Integer:
+    def few_validation_rows(self) -> Integer:
         """The rows on which ridges are compared."""
-        return self.judges[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
+        return self.validation_rows[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
 
 
 class Curve(NamedTuple):
@@ -225,17 +230,17 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
     The views have the same rows and differ in the units of their columns. All curves are fitted at once, because few
     rows take less time than the calls for them.
     """
-    few, decades = views[0].few_judges, SETTINGS.ridge_nodes
-    judged = views[0].judged(few)
+    few, decades = views[0].few_validation_rows, SETTINGS.ridge_nodes
+    validation = views[0].validation(few)
     nodes = [one.usual * 10.0**decades for one in views]
     with one_blas_thread():  # many small products: threads of BLAS would wait for each other
         scores = np.concatenate(
             [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
         )
-        weights, _ = fit_each(scores, judged, START, signed=PRIOR)
+        weights, _ = fit_each(scores, validation, START, signed=PRIOR)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
-        curves = badness_each(mixed, judged).reshape(len(views), -1)
-    pull = (SETTINGS.pull + 1.0 / judged.weights.sum()) * decades**2
+        curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
+    pull = (SETTINGS.pull + 1.0 / validation.weights.sum()) * decades**2
     found = []
     for one, at, losses, b in zip(views, nodes, curves, np.split(weights, len(views)), strict=True):
         ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
@@ -255,12 +260,12 @@ class _Gone(NamedTuple):
 
 
 def most_rows(n_features: int) -> int:
-    """Return how many rows are kept to judge and train by."""
+    """Return how many rows are kept to validate and train with."""
     return 2**14 if n_features <= SETTINGS.exact_columns else 2**13
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, the ridge of the directions along which they judge heads, and near weights."""
+    """Rows that are left out one by one, the ridge of the directions for comparing heads, and near weights."""
 
     rows: LeaveOneOut
     ridge: float
@@ -279,8 +284,10 @@ class LeaveOneOutEvidence(ClassEvidence):
     ) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
-            scores, noise = rows.members(rows.parts(ridge), rows.judges)
-            super().__init__(scores, rows.judged(rows.judges), float(noise), inside, components.shape[1], weights)
+            scores, noise = rows.members(rows.parts(ridge), rows.validation_rows)
+            super().__init__(
+                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], weights
+            )
             self.more = self._more()
         self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
 
@@ -336,12 +343,14 @@ class LeaveOneOutEvidence(ClassEvidence):
 
     def _quadratic(self) -> Candidate:
         """Return one covariance per class, from all rows; each validation row is taken out again."""
-        rows, judges = self.rows, self.rows.judges
+        rows, validation_rows = self.rows, self.rows.validation_rows
         shapes = ClassShapes(self.wide, rows.codes, rows.own, len(rows.counts), self._lift())
-        few, gone = judges[: SETTINGS.wide_rows], rows.gone
-        shrinkage = shapes.shrinkage(self.wide[few], rows.judged(few), gone[few], rows.log_priors)
+        few, gone = validation_rows[: SETTINGS.wide_rows], rows.gone
+        shrinkage = shapes.shrinkage(self.wide[few], rows.validation(few), gone[few], rows.log_priors)
         nodes = np.array([shrinkage])
-        left = shapes.left_out(self.wide[judges], self.judged, gone[judges], nodes, rows.log_priors)[:, :, 0]
+        left = shapes.left_out(
+            self.wide[validation_rows], self.validation, gone[validation_rows], nodes, rows.log_priors
+        )[:, :, 0]
         left[:, rows.counts <= 0] = EMPTY
 
         def build() -> Built:
@@ -353,11 +362,11 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _hinge(self) -> Candidate:
         """Train support vector machines on rows that are not validation rows, and in the end on all."""
         rows, K = self.rows, len(self.rows.counts)
-        judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
         others = np.ones(len(rows.codes), dtype=bool)
-        others[judges] = False
+        others[validation_rows] = False
         weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
-        scores = margin_scores(self.seen[judges] @ weights.T + offsets)
+        scores = margin_scores(self.seen[validation_rows] @ weights.T + offsets)
         scores[:, rows.counts <= 0] = EMPTY
 
         def build() -> Built:
@@ -368,19 +377,21 @@ class LeaveOneOutEvidence(ClassEvidence):
 
     def _own_scores(self, name: str) -> Float:
         rows = self.rows
-        fold = rows.spread()[rows.judges]
+        fold = rows.spread()[rows.validation_rows]
         scores: Float = np.full((len(fold), len(rows.counts)), EMPTY)
         for one in range(SETTINGS.cross_fits):
             held = np.flatnonzero(fold == one)
-            judge = Judge(HeldBack(rows.statistics, rows.sample, rows.judges[held]), len(self.components), name)
-            scores[held[judge.known]] = judge.scores(FisherCriterion(self.ridge))
+            held_out_fold = HeldOutFold(
+                TrainingStatistics(rows.statistics, rows.sample, rows.validation_rows[held]), len(self.components), name
+            )
+            scores[held[held_out_fold.known]] = held_out_fold.scores(FisherCriterion(self.ridge))
         return np.maximum(scores, EMPTY)
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained, "" where one step of it would take far longer than the scatter."""
         rows, K, p = len(self.rows.codes), len(self.rows.counts), self.components.shape[1]
-        dear = rows * K * p > SETTINGS.logistic_cost and SETTINGS.logistic_scatters * p < K
-        return "" if dear else super()._linear_name()
+        expensive = rows * K * p > SETTINGS.logistic_cost and SETTINGS.logistic_scatters * p < K
+        return "" if expensive else super()._linear_name()
 
     def _taught(self) -> Inside:
         points = tall_times(self.rows.plain, self.components.T)
@@ -410,17 +421,19 @@ class LeaveOneOutEvidence(ClassEvidence):
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
         if price > SETTINGS.logistic_cost and len(rows.values) > SETTINGS.exact_columns:
-            judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+            validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
             others = np.ones(len(rows.codes), dtype=bool)
-            others[judges] = False
+            others[validation_rows] = False
             trained = np.flatnonzero(others)
             penalty = SETTINGS.logistic_columns_penalty
             pull = np.append(np.full(seen.shape[1], penalty) * (1.0 if shape is None else shape), OFFSET_PENALTY)
             passes = int(np.clip(round(SETTINGS.logistic_passes_cost / price), 2, 12))
-            start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(judges)
-            some = slice(len(judges), None) if apart else trained  # no copy where those that judge stand first
+            start, apart = start_of(counts, len(pull)), len(trained) and trained[0] == len(validation_rows)
+            some = (
+                slice(len(validation_rows), None) if apart else trained
+            )  # no copy where the validation rows stand first
             theta = by_batches(seen[some], rows.codes[some], rows.own[some], pull, start, passes)
-            scores = seen[judges] @ theta[:, :-1].T + theta[:, -1]
+            scores = seen[validation_rows] @ theta[:, :-1].T + theta[:, -1]
             scores[:, counts <= 0] = EMPTY
 
             def train() -> Float:
@@ -428,7 +441,7 @@ class LeaveOneOutEvidence(ClassEvidence):
 
         else:
             penalty, theta, scores = self._penalty(seen, shape)
-            part = slice(4 * SETTINGS.wide_rows if rows.brief else None)
+            part = slice(4 * SETTINGS.wide_rows if rows.provisional else None)
 
             def train() -> Float:
                 return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
@@ -449,17 +462,20 @@ class LeaveOneOutEvidence(ClassEvidence):
         rows.
         """
         rows, counts = self.rows, self.rows.counts
-        most = 3 * SETTINGS.wide_rows if rows.brief else SETTINGS.logistic_rows
+        most = 3 * SETTINGS.wide_rows if rows.provisional else SETTINGS.logistic_rows
         if len(counts) * (seen.shape[1] + 1) <= FEW:
-            judges, given = rows.judges[rows.judges < most], (seen[:most], rows.codes[:most], rows.own[:most], counts)
-            share = rows.gone[judges] / rows.own[judges]
-            thetas, scores = left_out_path(*given, PENALTIES, judges, share, shape)
-            penalty, best = least_penalty(scores, counts, rows.judged(judges))
+            validation_rows, given = (
+                rows.validation_rows[rows.validation_rows < most],
+                (seen[:most], rows.codes[:most], rows.own[:most], counts),
+            )
+            share = rows.gone[validation_rows] / rows.own[validation_rows]
+            thetas, scores = left_out_path(*given, PENALTIES, validation_rows, share, shape)
+            penalty, best = least_penalty(scores, counts, rows.validation(validation_rows))
             return penalty, thetas[best], scores[best]
-        judges = rows.judges[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
-        trained = np.setdiff1d(np.arange(len(rows.codes)), judges)[:most]
-        fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[judges]
-        return penalty_of([fold], counts, rows.judged(judges), PENALTIES, 60, shape)
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
+        fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
+        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 60, shape)
 
     def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.

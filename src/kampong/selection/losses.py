@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float, Integer
     from kampong.files.contents import Contents
-    from kampong.heads.calibration import Judged
+    from kampong.heads.calibration import ValidationRows
     from kampong.heads.head import Head
 
 FIELDS = (
@@ -75,7 +75,9 @@ class HeldOutLosses:
         return mean, math.sqrt(float(np.average((losses - mean) ** 2, weights=weights)))
 
     @classmethod
-    def of(cls, scores: Float, head: Head, judged: Judged, shift: Float | None, *, learnt: bool = False) -> Self:
+    def of(
+        cls, scores: Float, head: Head, validation: ValidationRows, shift: Float | None, *, learnt: bool = False
+    ) -> Self:
         """Return the losses of scores that a head gave rows.
 
         Parameters
@@ -84,7 +86,7 @@ class HeldOutLosses:
             The scores of the first n validation rows.
         head : Head
             The head, for its calibration.
-        judged : Judged
+        validation : ValidationRows
             Classes and weights of the validation rows.
         shift : array of shape (K,) or None
             The logarithm of the given share of each class over the observed one, where shares were given.
@@ -96,7 +98,7 @@ class HeldOutLosses:
         HeldOutLosses
             Rows weigh as their classes will, where shares were given.
         """
-        codes, weights = judged.codes[: len(scores)], judged.weights[: len(scores)]
+        codes, weights = validation.codes[: len(scores)], validation.weights[: len(scores)]
         logs = calibrated(scores, head.sharpness, head.tail)
         if shift is not None:
             logs, weights = log_softmax(logs + shift), weights * np.exp(shift[codes])
@@ -124,7 +126,7 @@ class HeldOutLosses:
         order = np.argsort(self.losses, kind="stable")
         sums = np.cumsum(self.weights[order])
         needed = (1.0 - alpha) * (total + float(np.square(self.weights).sum()) / total)
-        rounding = len(sums) * np.finfo(np.float64).eps  # of a sum of so many weights
+        rounding = len(sums) * np.finfo(np.float64).eps  # of a sum of this many weights
         place = int(np.searchsorted(sums, needed * (1.0 - rounding)))
         return np.inf if place == len(order) else float(self.losses[order[place]])
 

@@ -25,7 +25,7 @@ class Settings:
     slack : float
         Selection loss: a simpler candidate (a simpler head, columns as they are) may lose so much more ("tables").
     label_slack : float
-        Factor: with several labels per row a simpler head may have so many times the log-loss ("defaults").
+        Factor: with several labels per row a simpler head may have this many times the log-loss ("defaults").
     pull : float
         Selection loss per squared decade away from the usual parameter, so that it is taken where rows say nothing
         ("tables").
@@ -36,14 +36,14 @@ class Settings:
     least_left : float
         Share of a class: a row that leaves less of its class is no validation row ("tables").
     cross_fits : int
-        Folds over which a head of yours is cross-fitted, and parts of the rows of which one judges a trained head where
-        it cannot be left out row by row ("tables").
+        Folds over which a head of yours is cross-fitted, and parts of the rows of which one validates a trained head
+        where it cannot be left out row by row ("tables").
     cross_fit_rows : int
         Rows below which a logistic head is not offered ("tables").
     folds : int
         Folds in which few rows are held out where leave-one-out has no closed form ("defaults").
     single_fold_rows : int
-        Rows: an eighth of all rows is one fold, if it has so many ("defaults").
+        Rows: an eighth of all rows is one fold, if it has this many ("defaults").
     validation_rows : int
         Rows held out at most; errors are then known to half a percent ("defaults").
     narrow_rows, wide_rows : int
@@ -88,7 +88,7 @@ class Settings:
     hinge_bytes : int
         Bytes of their weights at most.
     regrowth : float
-        Factor: their weights are kept until there are so many times the rows ("stages").
+        Factor: their weights are kept until there are this many times the rows ("stages").
     training_rows, training_bytes : int
         Rows that train a head at most, and bytes of their coordinates.
     label_rows, label_cost, label_steps, label_rows_per_direction : int

@@ -1,4 +1,4 @@
-"""Heads for several labels a row, tried on rows held back: each score is the log-odds of its own label.
+"""Heads for several labels per row, tried on rows held out: each score is the log-odds of its own label.
 
 All of them are linear, so their calibration, b·score + c with the same b and c for all labels, becomes a part of their
 weights: it moves the line between yes and no as well. They are compared by the log-loss of a label.
@@ -38,7 +38,7 @@ class LabelEvidence(Evidence):
     Parameters
     ----------
     pieces : list of Piece
-        The parts of the rows that were held back.
+        The parts of the rows that were held out.
     scores : dict of str to array of shape (n, L)
         What Gaussian classes and the nearest mean score for all of them.
     truth : array of shape (n, L)
@@ -170,11 +170,13 @@ def fit_odds(scores: Float, truth: Float, weights: Float) -> tuple[float, float,
     goal = value(b, c)
     for _ in range(40):
         chances = special.expit(b * clipped + c)
-        error, bend = chances - truth, chances * (1.0 - chances)
+        error, curvature = chances - truth, chances * (1.0 - chances)
         slope = np.array([shares @ (error * clipped).mean(axis=1), shares @ error.mean(axis=1)])
         slope += pull * np.array([b - 1.0, c])
-        cross = shares @ (bend * clipped).mean(axis=1)
-        matrix = np.array([[shares @ (bend * clipped**2).mean(axis=1), cross], [cross, shares @ bend.mean(axis=1)]])
+        cross = shares @ (curvature * clipped).mean(axis=1)
+        matrix = np.array(
+            [[shares @ (curvature * clipped**2).mean(axis=1), cross], [cross, shares @ curvature.mean(axis=1)]]
+        )
         step = -np.linalg.solve(matrix + pull * np.eye(2), slope)
         if -float(slope @ step) < 1e-15:
             break

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kampong.serving.server import Service
 
 SMALL = 2**16
-"""Bodies up to so many bytes are predicted at once; larger ones in a thread, so that others do not wait."""
+"""Bodies up to this many bytes are predicted at once; larger ones in a thread, so that others do not wait."""
 
 _log = logging.getLogger(__name__)
 

@@ -83,7 +83,7 @@ class Journal:
     Parameters
     ----------
     path : str
-        The file, which is read, or made anew.
+        The file, which is read, or made again.
     held : mapping or None
         What the model file says of its journal: "id", and "number" of the last request that the model holds.
 

@@ -34,7 +34,7 @@ PATIENCE = 30.0
 """Seconds that a request may take to come, and an idle connection may stay."""
 
 DRAINED = 2**26
-"""A refused body up to so many bytes is read and dropped, so that its sender reads the answer."""
+"""A refused body up to this many bytes is read and dropped, so that its sender reads the answer."""
 
 OPEN = ("/v2/health/live", "/v2/health/ready")
 """What probes may ask without a token."""

@@ -41,7 +41,7 @@ def register(solver: Solver) -> None:
     enter(SOLVERS, "a solver", solver.NAME, solver, ("auto",))
 
 
-def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, in_hand: bool = False) -> Solver:
+def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, in_memory: bool = False) -> Solver:
     """Return the solver for a criterion at a width, before any data is summarised.
 
     Parameters
@@ -52,7 +52,7 @@ def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, i
         The width of the rows.
     solver : str
         A name in `SOLVERS`, or "auto".
-    in_hand : bool
+    in_memory : bool
         Whether all rows are at hand, or come as a stream.
 
     Returns
@@ -65,9 +65,9 @@ def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, i
     narrow = n_features <= WIDEST
     name = solver
     if solver == "auto":
-        wide = resolvent.NAME if in_hand else reservoir.NAME
+        wide = resolvent.NAME if in_memory else reservoir.NAME
         name = gram.NAME if not criterion.needs_within else scatter.NAME if narrow else wide
-    if name == resolvent.NAME and not in_hand:
+    if name == resolvent.NAME and not in_memory:
         raise ValueError(
             "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='reservoir', "
             "which keeps a sample of them."

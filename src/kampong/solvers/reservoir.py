@@ -1,7 +1,7 @@
 """Directions of any criterion from a stream of any width: exact class means, S_w from a bounded sample of rows.
 
-The sample stands in for the rows in hand, and `resolvent.py` does the rest. While everything fits the sample the result
-is that of the rows in hand; past that its error falls with the square root of the sample's size.
+The sample stands in for the rows in memory, and `resolvent.py` does the rest. While everything fits the sample the
+result is that of the rows in memory; past that its error falls with the square root of the sample's size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATISTICS = ClassReservoir
 
 
 def most(criterion: Criterion, statistics: ClassMeans) -> int:
-    """Return how many directions it can find: as many as with rows in hand."""
+    """Return how many directions it can find: as many as with rows in memory."""
     return resolvent.most(criterion, statistics)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kampong.statistics import ClassMeans
 
 NAME = "resolvent"
-REASON = "{width}; the rows were in hand: products with them, {steps} steps"
+REASON = "{width}; the rows were in memory: products with them, {steps} steps"
 STATISTICS = ClassRows
 STEPS = 3
 """Products with S_w where a parameter is chosen too: a fixed number, so that no last bit decides it."""
@@ -44,7 +44,7 @@ LEVEL = 3.0
 """Parts of the usual ridge, tr S_w over the weight of the rows, in the preconditioner."""
 
 PARTS = 4
-"""Products with the basis are cut into so many parts: threads of BLAS collapse where cores are shared."""
+"""Products with the basis are cut into this many parts: threads of BLAS collapse where cores are shared."""
 
 SMALLEST = 1e-7
 """A direction is new where its length is more than this part of the longest product: shorter ones are rounding."""
@@ -62,7 +62,7 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     """Say why this pair cannot be served and who can, or return None."""
     if not statistics.holds_within:
         return (
-            f"needs rows in hand (fit) or a scatter, and these statistics are {type(statistics).__name__}: "
+            f"needs rows in memory (fit) or a scatter, and these statistics are {type(statistics).__name__}: "
             "collect ClassRows or ClassScatter, or use epsilon=0, which solver='gram' solves from class means"
         )
     limit = most(criterion, statistics)
@@ -108,7 +108,7 @@ def build(
     value: Callable[[Krylov], float] | None = None,
     tolerance: float = TOLERANCE,
 ) -> Krylov:
-    """Return the Krylov space of so many steps: fewer where it is complete before, or its memory is used up.
+    """Return the Krylov space of this many steps: fewer where it is complete before, or its memory is used up.
 
     With `value` steps end too when one more raises it by less than a `tolerance` of it. The space is then the plain
     one, without a preconditioner, in which a criterion rises from the first step on.

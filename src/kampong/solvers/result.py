@@ -22,7 +22,7 @@ class Subspace:
     Attributes
     ----------
     components : array of shape (p, d)
-        One direction a row: orthonormal for a margin criterion; with wᵀ(S_w + ρI)w = 1 for Fisher's.
+        One direction per row: orthonormal for a margin criterion; with wᵀ(S_w + ρI)w = 1 for Fisher's.
     eigenvalues : array of shape (p,)
         What each direction adds to the criterion.
     total : float

@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     numbers: Integer
 
     def first(self, count: int) -> Sample:
-        """Return the first so many rows."""
+        """Return the first `count` rows."""
         mine = self.members.rows < count
         rows, codes, weights = self.members.rows[mine], self.members.codes[mine], self.members.weights[mine]
         members = Members(rows, codes, weights, count)

@@ -39,7 +39,7 @@ def leaves_rows_out(statistics: ClassMeans) -> TypeGuard[SampledScatter]:
     return statistics.leaves_rows_out
 
 
-class HeldBack(ClassMeans):
+class TrainingStatistics(ClassMeans):
     """Statistics without some of their rows: what these rows added is subtracted.
 
     Parameters
@@ -108,7 +108,7 @@ class HeldBack(ClassMeans):
         return result
 
     def within_variances(self) -> Float:
-        """Return the diagonal of S_w, without the rows held back."""
+        """Return the diagonal of S_w, without the rows held out."""
         if self.others is not None:
             X, members = self.others
             return within_squares(X, members, self._means) / max(float(members.weights.sum()), TINY)

@@ -66,7 +66,7 @@ class KernelScatter(ClassScatter):
     Attributes
     ----------
     estimated : bool
-        Whether rows of the sample stand for others that came before the landmarks were placed anew.
+        Whether rows of the sample stand for others that came before the landmarks were placed again.
     """
 
     def __init__(self, basis: Basis, kept: ClassReservoir | None = None) -> None:
@@ -133,7 +133,7 @@ class KernelScatter(ClassScatter):
         X : array or sparse matrix of shape (rows, n_features)
             The rows themselves, not their kernel values.
         y : array of shape (rows,) or indicator matrix of shape (rows, labels)
-            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
+            One label per row, or a matrix of 0 and 1: then a row counts for each of its labels.
         sample_weight : array of shape (rows,), optional
             A weight of 2 is the row twice, a weight of 0 the row absent.
         decay : float
@@ -312,7 +312,7 @@ class KernelScatter(ClassScatter):
     def _refuse_estimates(self) -> None:
         if self.estimated:
             raise ValueError(
-                "the landmarks were placed anew during the stream, when only a sample of its rows was kept, so what a "
+                "the landmarks were placed again during the stream, when only a sample of its rows was kept, so what a "
                 "row left in the sums is not known. Learn again without the rows, or with Fourier features."
             )
 

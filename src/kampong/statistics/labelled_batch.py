@@ -32,7 +32,7 @@ class Reading(NamedTuple):
 class Checked(NamedTuple):
     """A batch that will be learnt: nothing of it can be refused any more.
 
-    A few dense `few` are learnt row by row, others by their sums; with several labels a row, rows have a mean too.
+    A few dense `few` are learnt row by row, others by their sums; with several labels per row, rows have a mean too.
     """
 
     X: Rows

@@ -52,7 +52,7 @@ FIELDS = (
 """What is kept of each class."""
 
 FEW = 8
-"""A batch of at most so many rows is learnt row by row, which costs less than a summary."""
+"""A batch of at most this many rows is learnt row by row, which costs less than a summary."""
 
 
 class ClassMeans(Answers):
@@ -129,7 +129,7 @@ class ClassMeans(Answers):
         X : array or sparse matrix of shape (rows, n_features)
             Dense, or sparse (CSR is read as it is; it is never made dense as a whole).
         y : array of shape (rows,) or indicator matrix of shape (rows, labels)
-            One label a row, or a matrix of 0 and 1: then a row counts for each of its labels.
+            One label per row, or a matrix of 0 and 1: then a row counts for each of its labels.
         sample_weight : array of shape (rows,), optional
             A weight of 2 is the row twice in every mean and scatter, a weight of 0 the row absent.
         decay : float
@@ -309,7 +309,11 @@ class ClassMeans(Answers):
         if self.multilabel is not None and multilabel != self.multilabel:
             raise ValueError(
                 "the form of y changed during the stream: "
-                + ("one label a row before, an indicator matrix now." if multilabel else "an indicator matrix before.")
+                + (
+                    "one label per row before, an indicator matrix now."
+                    if multilabel
+                    else "an indicator matrix before."
+                )
                 + " Use one form throughout."
             )
         index = self._index if classes is None else self._with_classes(classes)
@@ -523,8 +527,8 @@ class ClassMeans(Answers):
         """Return the number of a class to be taken out as a whole."""
         if self.multilabel:
             raise ValueError(
-                "with several labels a row, a label cannot be taken out by itself: its rows count for others too. Take "
-                "the rows out with unlearn, and learn them again without the label."
+                "with several labels per row, a label cannot be taken out by itself: its rows count for others too. "
+                "Take the rows out with unlearn, and learn them again without the label."
             )
         if label not in self._index._codes:
             known = ", ".join(map(repr, self._index.labels[:5]))

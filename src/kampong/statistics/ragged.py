@@ -20,7 +20,7 @@ PREFIX = "sample_"
 """What the names of a sample begin with in a file."""
 
 FEW, LONG = 4, 64
-"""Up to so many rows, or from so many entries a row on, each is copied by itself: streams come row by row."""
+"""Up to this many rows, or from this many entries a row on, each is copied by itself: streams come row by row."""
 
 
 @dataclass(frozen=True)

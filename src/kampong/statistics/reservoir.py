@@ -436,7 +436,7 @@ class ClassReservoir(ClassMeans):
         return room
 
     def _room(self, sizes: tuple[int, int, int], dtype: np.dtype[Any]) -> Ragged:
-        """Return space for so many rows, entries and labels."""
+        """Return space for this many rows, entries and labels."""
         n, entries, labels = sizes
         keys, weights, frames = np.empty((3, n))
         first, count, label_first, label_count = np.empty((4, n), dtype=np.int64)
@@ -446,7 +446,7 @@ class ClassReservoir(ClassMeans):
         return Ragged(keys, weights, frames, label_first, label_count, codes, first, count, indices, data)
 
     def _size(self, rows: int, entries: Any, labels: Any, dtype: np.dtype[Any]) -> Any:
-        """Return the bytes that rows with so many entries and labels count for."""
+        """Return the bytes that rows with this many entries and labels count for."""
         entry = dtype.itemsize + (self._index_dtype.itemsize if self._sparse else 0)
         return ROW_BYTES * rows + entry * entries + 8 * labels
 

@@ -52,7 +52,7 @@ def first_keys(keys: Float, most: int) -> tuple[Integer, float]:
 
 
 def first_keys_by_group(keys: Float, groups: Integer, most: int) -> Integer:
-    """Return the rows whose key is among the smallest of their group, at most so many of each, in their own order."""
+    """Return the rows whose key is among the smallest of their group, at most this many of each, in their own order."""
     return np.flatnonzero(ranks_in_groups(keys, groups) < most)
 
 

@@ -23,10 +23,10 @@ WIDEST = 8192
 """The most features for which a scatter matrix is kept: it takes 512 MiB, and two to three times that to solve."""
 
 ALONE = 2048
-"""Up to so many features each thread has its own scatter (a batch then takes 5·d² numbers)."""
+"""Up to this many features each thread has its own scatter (a batch then takes 5·d² numbers)."""
 
 SMALL = 512
-"""Up to so many features the eigenvalues of a scatter read from a file are checked; past that only its entries are."""
+"""Up to this many features the eigenvalues of a scatter read from a file are checked; above that only its entries."""
 
 ROUNDING = 1e-6
 """What rounding, and rows taken out again, may leave of a law, relative to the largest sums there were."""

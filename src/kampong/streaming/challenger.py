@@ -30,7 +30,7 @@ FEW, MOST = 2**9, 2**10
 """The most landmarks of a short stream and of a long one: to learn a row costs their square, a solve their cube."""
 
 PART = 2
-"""Past the fewer ones, a landmark comes for so many rows."""
+"""Past the fewer ones, a landmark comes for this many rows."""
 
 SHARE = 4
 """Both are compared while the rows grow by this part of them."""
@@ -55,7 +55,7 @@ class Challenger:
 
     @property
     def due(self) -> int:
-        """The row number at which one of both stays."""
+        """The row number at which one of the two stays."""
         return self.since + self.since // SHARE
 
     @property
@@ -151,12 +151,12 @@ class Challenger:
 
 
 def begins(rows: int) -> bool:
-    """Tell whether landmarks are placed anew at this row number."""
+    """Tell whether landmarks are placed again at this row number."""
     return rows >= FIRST and rows & (rows - 1) == 0
 
 
 def next_after(rows: int) -> int:
-    """Return the next row number at which landmarks are placed anew."""
+    """Return the next row number at which landmarks are placed again."""
     return max(FIRST, 1 << rows.bit_length())
 
 
@@ -173,7 +173,7 @@ def challenge(model: StreamModel, rows: int) -> Challenger | None:
     Returns
     -------
     Challenger or None
-        None where nothing is due, or where landmarks cannot be placed anew.
+        None where nothing is due, or where landmarks cannot be placed again.
     """
     if not begins(rows) or not isinstance(model, KernelModel):
         return None

@@ -427,11 +427,11 @@ def _model_of(
 def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estimator: Any) -> StreamState | None:
     """Return the state of a stream in what `read` has read."""
     model = stream_model(estimator)
-    strangers = [name for name in arrays if not name.startswith(("model.", PREFIX))]
-    strangers += sorted(set(facts) - {"model", "versions", STREAM, JOURNAL})
-    if strangers:
+    unknown = [name for name in arrays if not name.startswith(("model.", PREFIX))]
+    unknown += sorted(set(facts) - {"model", "versions", STREAM, JOURNAL})
+    if unknown:
         raise CheckpointError(
-            f"this checkpoint holds {strangers[0]!r:.100}, which is neither the model's nor a stream's."
+            f"this checkpoint holds {unknown[0]!r:.100}, which is neither the model's nor a stream's."
         )
     if STREAM not in facts:
         return None

@@ -142,7 +142,7 @@ def epsilon_of(predictor: Predictor | None) -> float | None:
 
 
 def renewed(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
-    """Return what predicts after so many rows: anew where the schedule says so, or where classes are new.
+    """Return the predictor after this many rows: a new one where the schedule says so, or where classes are new.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sor
 
 
 def kept_at_end(model: StreamModel, predictor: Predictor | None, rows: int) -> Predictor | None:
-    """Return the predictor whose choices a model that is saved after so many rows keeps, None if it chooses again."""
+    """Return the predictor whose choices a model that is saved after this many rows keeps, None if it chooses again."""
     kept = predictor is not None and model.can.freeze and Schedule.of(model).is_settled(rows)
     return predictor if kept else None
 

@@ -191,7 +191,7 @@ def learn(
     again : bool
         Learn files that were learnt before once more.
     label_delay : int
-        Learn each row's label only when so many more rows have been predicted, as where labels come late. Default 0.
+        Learn each row's label only when this many more rows have been predicted, as where labels come late. Default 0.
         The rows that wait are kept in the model file, and learnt at the end of the source.
 
     Returns
@@ -423,7 +423,7 @@ class _Learner:
     def _next(self, labels: np.ndarray) -> int:
         """Return how many of the rows that come are predicted together."""
         room = self.waiting.delay - len(self.waiting)
-        if room > 0:  # nothing is learnt before so many labels have come
+        if room > 0:  # nothing is learnt before this many labels have come
             return min(room, len(labels))
         if not self.waiting.delay:
             return self._piece(labels)
@@ -763,7 +763,7 @@ class _Learner:
             said = "; ".join(f"{key} was {before.get(key)!r} and is now {now.get(key)!r}" for key in differ)
             raise ResumeError(
                 f"{self.model_file}: the run saved here had other options: {said}. Start with the same ones to go on, "
-                "or use another --model to start anew."
+                "or use another --model to start again."
             )
 
 

@@ -1,7 +1,7 @@
 """When a stream's predictor is renewed: row numbers alone decide, so that a resumed run predicts the same bits.
 
 Choosing a parameter and a head costs a trial of many; solving with the choice kept costs one solve. So the choice is
-made when the rows have doubled; once the sample that judges it is full, eightfold, or if a contest predicts, only if
+made when the rows have doubled; once its validation sample is full, eightfold, or if a contest predicts, only if
 recent rows say that the choice has aged. The solve comes again after a fixed part of the rows so far. How small that
 part may be follows from the width and the number of classes: so solving stays a bounded share of the work, and no
 clock is read.
@@ -23,7 +23,7 @@ FIRST = 2**4
 """The row number of the first choice."""
 
 FULL = 2**14
-"""Rows from which on the sample that judges a choice does not grow."""
+"""Rows from which on the validation sample of a choice does not grow."""
 
 EARLY = 2**11
 """Rows up to which a wide model is renewed more often: a solve costs little while the sample is small."""
@@ -54,7 +54,7 @@ class Schedule:
     early : int
         See `late`.
     rare : bool
-        Whether a solve is dear and a contest predicts: then renewals come only when the rows have grown fourfold, past
+        Whether solves are slow and a contest predicts: then renewals come only when the rows have grown fourfold, past
         4,096 rows sixteenfold, and choices at row 16 and from 4,096 on.
     watched : bool
         Whether a contest says if a choice has aged: then choices may come at every doubling, and seldom do.
@@ -92,7 +92,7 @@ class Schedule:
         return cls(least, parts, most and max(most, least), growth, late, early, follows and width > WIDEST, follows)
 
     def interval(self, rows: int) -> int:
-        """Return the rows between two renewals when so many have been learnt; a power of two."""
+        """Return the rows between two renewals when this many have been learnt; a power of two."""
         parts = self.late if self.late and rows >= self.early else self.parts
         pace = max(self.least, power_of_two(rows) // parts)
         return min(pace, self.most) if self.most else pace
@@ -112,7 +112,7 @@ class Schedule:
         return rows % self.interval(rows) == 0 or self.chooses(rows)
 
     def chooses(self, rows: int) -> bool:
-        """Tell whether parameter and head are chosen anew at this row number."""
+        """Tell whether parameter and head are chosen again at this row number."""
         if rows < FIRST or rows & (rows - 1):
             return False
         if self.rare:
@@ -123,11 +123,11 @@ class Schedule:
         return (rows.bit_length() - since) % step == 0
 
     def is_full(self, rows: int) -> bool:
-        """Tell whether a choice after so many rows may be one for good; earlier ones serve until the next."""
+        """Tell whether a choice after this many rows may be one for good; earlier ones serve until the next."""
         return rows >= FULL
 
     def is_settled(self, rows: int) -> bool:
-        """Tell whether, after so many rows, the last choice was made on enough of them to be kept at the end."""
+        """Tell whether, after this many rows, the last choice was made on enough of them to be kept at the end."""
         return rows > (FULL if self.growth < 16 else FULL // 4)
 
     def piece(self, rows: int, labels: np.ndarray, known: set[Any]) -> int:

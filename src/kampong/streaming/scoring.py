@@ -58,7 +58,7 @@ class Score:
         Returns
         -------
         dict of str to float
-            Accuracy (which is micro F1 too, with one label a row), macro F1 over all classes that came or were
+            Accuracy (which is micro F1 too, with one label per row), macro F1 over all classes that came or were
             predicted, balanced accuracy over those that came, and Cohen's κ.
         """
         _, table = self.confusion()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Given(Member):
-    """Says what is given with the rows, and that all classes are alike where nothing is."""
+    """Says what is given with the rows, and that all classes are equally likely where nothing is."""
 
     name = "all_rows"
     always = True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 BLOCK = 16
-"""So many distances are compared with the farthest neighbour at once."""
+"""This many distances are compared with the farthest neighbour at once."""
 
 
 class Neighbours(Member):

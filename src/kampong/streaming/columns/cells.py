@@ -290,7 +290,7 @@ def numbers_the_rows(values: Sequence[float]) -> bool:
 
 
 def more_than(values: Sequence[str], most: int) -> bool:
-    """Tell whether a column seems to have more different words than so many, from how few of its cells are equal.
+    """Tell whether a column seems to have more different words than this many, from how few of its cells are equal.
 
     Of n words out of m equally frequent ones, n(n − 1)/2m pairs are equal on average: m is estimated from the pairs
     that are, with one more pair, so that few words never count as many.

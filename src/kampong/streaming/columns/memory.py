@@ -260,7 +260,7 @@ def _csr(data: Float, indices: Integer, indptr: Integer, shape: tuple[int, int])
 
 
 def _names_from(contents: Contents, count: int) -> list[bytes]:
-    """Return the names of so many columns."""
+    """Return the names of this many columns."""
     text = contents.array("names", np.uint8, (None,)).tobytes()
     ends = contents.array("name_ends", np.int64, (count,), low=0, high=len(text))
     sizes = np.diff(ends, prepend=0)

@@ -541,7 +541,8 @@ def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
         return []
     shown = "; ".join(", ".join(map(repr, words)) for words in twice[:3])
     return [
-        f"{label}: labels that differ only in case are different classes ({shown}). Write them alike if they are one."
+        f"{label}: labels that differ only in case are different classes ({shown}). Write them the same way "
+        "if they are one."
     ]
 
 

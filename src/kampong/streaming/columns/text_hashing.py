@@ -1,7 +1,7 @@
 """Text to hashed words: cut, hashed and counted by one compiled loop, with the same result as `HashingVectorizer`.
 
 A word is a run of at least two word characters, in lower case. Its column is its MurmurHash3, and the sign of the hash
-is its sign, so that words which share a column cancel as often as they add. With `ngrams` above 1 runs of so many
+is its sign, so that words which share a column cancel as often as they add. With `ngrams` above 1 runs of this many
 words, joined by a space, are hashed too. The first word of each column in a block is kept, so that columns can be read.
 """
 

@@ -164,7 +164,7 @@ TSV = Delimited("tsv", (".tsv", ".tab"), "\t")
 
 
 def _sniffed(data: bytes, delimiters: str) -> str:
-    """Return what cuts the first record into most columns, of all that cut at least half of the next ones alike."""
+    """Return what cuts the first record into most columns, of all that cut at least half of the next ones equally."""
     best, most = delimiters[0], 1
     for delimiter in delimiters:
         spans = joined_lines(data, delimiter.encode(), final=True).spans

@@ -43,7 +43,7 @@ class AnyPlace(Protocol):
         """Return the place that `to_state` wrote, once all values are checked."""
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records can be before it."""
+        """Tell whether this many records can be before it."""
 
     @property
     def started(self) -> bool:

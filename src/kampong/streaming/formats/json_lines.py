@@ -127,7 +127,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def flattened(record: dict[str, Any], depth: int) -> dict[str, Any]:
-    """Return an object without the objects inside it, down to so many: their values have names such as place.city."""
+    """Return an object without the objects inside it, down to this many: their values have names such as place.city."""
     found: dict[str, Any] = {}
     for name, value in record.items():
         if depth and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Tables of strangers, read in a process of their own: its crash, hang or flood of memory is an error with a name.
+"""Untrusted tables, read in a process of their own: its crash, hang or flood of memory is an error with a name.
 
 The reader of Arrow and Parquet is C++ that follows offsets in the file. Here it runs in a child whose memory and time
 are limited, and that may write no file. What it has read comes back as plain numbers and texts, not as Arrow: each

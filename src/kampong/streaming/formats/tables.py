@@ -96,7 +96,7 @@ class TablePlace:
         )
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records are before it: every row is one."""
+        """Tell whether this many records are before it: every row is one."""
         return records == self.row
 
     @property

@@ -86,7 +86,7 @@ class Baselines:
 
     @classmethod
     def from_state(cls, contents: Contents, rows: Integer, scored: int) -> Self:
-        """Return what `to_state` wrote, if it can be of so many rows of each class, so many of them scored."""
+        """Return what `to_state` wrote, if it can be of this many rows of each class, this many of them scored."""
         found, require = cls(contents.whole("delay")), contents.require
         right = contents.array("right", np.int64, (2,), low=0, high=scored)
         found._counts = contents.array("counts", np.int64, (len(rows),), low=0).copy()

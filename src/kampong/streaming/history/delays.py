@@ -4,7 +4,7 @@ For a delay of D rows a copy is taken after s rows, and asked about rows s + D u
 next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 10,
 else every other one. So a run repeats, the cut into batches does not matter, and there is one copy for each delay. The
 pause between two copies grows with the rows, so that a copy costs less and less; a row counts by the pause that it
-stands for, so that all parts of a stream count alike.
+stands for, so that all parts of a stream count equally.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST = 2**16
 """The longest pause between two copies, in rows, where the delay is shorter."""
 
 STRIDE = 2
-"""One in so many rows is asked about, for delays of more than ten rows."""
+"""One in this many rows is asked about, for delays of more than ten rows."""
 
 ROOM = 2**24
 """Bytes for all copies. A copy of more than its share is left out, that of the longest delay first."""
@@ -47,7 +47,7 @@ COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_
 
 
 class Late(NamedTuple):
-    """The accuracy when labels come so many rows late.
+    """The accuracy when labels come this many rows late.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Delay:
         return pause_after(self.since, self.delay)
 
     def places(self, first: int, rows: int) -> slice:
-        """Return which of so many rows, from a row number on, the copy is asked about."""
+        """Return which of this many rows, from a row number on, the copy is asked about."""
         step = 1 if self.delay <= 10 else STRIDE
         start = self.since + self.delay
         begin = max(first, start)
@@ -185,7 +185,7 @@ class Delays:
                 one.copy = None
 
     def due(self, rows: int) -> list[Delay]:
-        """Return the delays whose next copy is due after so many rows."""
+        """Return the delays whose next copy is due after this many rows."""
         return [one for one in self.each if rows >= one.due and one.copy is None]
 
     def take(self, one: Delay, what: Copying, rows: int) -> None:
@@ -234,7 +234,7 @@ class Delays:
 
     @classmethod
     def from_state(cls, contents: Contents, rows: int) -> Self:
-        """Return what `to_state` wrote, if it can be of so many rows; the copies are still `expected`."""
+        """Return what `to_state` wrote, if it can be of this many rows; the copies are still `expected`."""
         found, require = cls(), contents.require
         values = contents.array("counts", np.int64, (len(DELAYS), len(COLUMNS) + 1), low=0)
         contents.finish()
@@ -274,7 +274,7 @@ def right_of(copy: Frozen, X: Rows, y: np.ndarray) -> np.ndarray:
 
 
 def pause_after(rows: int, delay: int) -> int:
-    """Return the rows from a copy that knows so many rows to the next one.
+    """Return the rows from a copy that knows this many rows to the next one.
 
     Those of short delays are powers of two, so that one copy serves several of them. As long as a save chooses all
     parameters again, a copy of a long delay comes when the rows have doubled.
@@ -286,6 +286,6 @@ def pause_after(rows: int, delay: int) -> int:
 
 
 def due_after(rows: int, delay: int) -> int:
-    """Return the row number of the copy after one that knows so many rows: for short delays a multiple of the pause."""
+    """Return the row number of the copy after one that knows this many rows: a multiple of a pause for short ones."""
     pause = pause_after(rows, delay)
     return rows + pause if delay >= SAVED else -(-(rows + 2 * delay) // pause) * pause

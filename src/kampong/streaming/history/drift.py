@@ -44,7 +44,7 @@ FIELDS = (
 
 
 class Alarm(NamedTuple):
-    """A change of the accuracy: after so many rows; the rows before and after it in the window, and the right ones."""
+    """A change of the accuracy: after how many rows; the rows before and after it in the window, and the right ones."""
 
     row: int
     rows_before: int
@@ -112,7 +112,7 @@ class DriftDetector:
 
     @classmethod
     def from_state(cls, contents: Contents, scored: int, rows: int) -> Self:
-        """Return what `to_state` wrote, if it can be of so many predictions in so many rows."""
+        """Return what `to_state` wrote, if it can be of this many predictions in this many rows."""
         detector, require = cls(), contents.require
         vars(detector).update(copy.deepcopy(read(FIELDS, contents, {"checks": scored // CLOCK})))
         contents.finish()

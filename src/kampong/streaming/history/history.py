@@ -519,7 +519,7 @@ class History:
 
 
 def piece(rows: int) -> int:
-    """Return the most rows of the next entry after so many rows: an eighth of them, from 16 to 512."""
+    """Return the most rows of the next entry after this many rows: an eighth of them, from 16 to 512."""
     return min(PIECE, max(16, 1 << max(rows // 8, 1).bit_length() - 1))
 
 

@@ -25,7 +25,7 @@ POINTS = 2048
 """Recent points that are kept."""
 
 BATCH_SHARE = 8
-"""A batch gives at most one in so many of the kept points, so that the points come from several batches."""
+"""A batch gives at most one in this many of the kept points, so that the points come from several batches."""
 
 SHAPES: dict[str, tuple[type, tuple[int | None, ...]]] = {
     "counts": (np.int64, (None, 5)),

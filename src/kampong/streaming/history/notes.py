@@ -69,7 +69,7 @@ class Choices:
         *,
         exactly: bool = True,
     ) -> None:
-        """Say what is in use after so many rows; nothing is noted where that is what was in use before.
+        """Say what is in use after this many rows; nothing is noted where that is what was in use before.
 
         Unless `exactly`, a value that a formula moves with every row is noted when it has moved by a tenth.
         """
@@ -115,7 +115,7 @@ class Choices:
 
     @classmethod
     def from_state(cls, contents: Contents, rows: int) -> Self:
-        """Return what `to_state` wrote, if it can be of so many rows."""
+        """Return what `to_state` wrote, if it can be of this many rows."""
         choices, require = cls(), contents.require
         choices.parameter = contents.word("parameter", ("", *sorted({kind.parameter for kind in CRITERIA.values()})))
         choices.n_changes = contents.whole("n_changes", high=max(rows, 0))

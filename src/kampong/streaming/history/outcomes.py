@@ -25,7 +25,7 @@ PAIRS = 2**14
 """The most pairs of a class and what it was taken for; past them the rarer half is forgotten, and counted as such."""
 
 RECENT = 1000
-"""Recent rows are the latest so many predicted ones, or the latest half while there are fewer than twice as many."""
+"""Recent rows are the latest this many predicted ones, or the latest half while there are fewer than twice as many."""
 
 OTHER = 0
 """The code of the classes that are counted together."""
@@ -303,7 +303,7 @@ def _check_latest(contents: Contents, totals: Integer, latest: Integer) -> None:
 
 
 def recent_rows(scored: Any) -> Any:
-    """Return how many of so many predicted rows are recent."""
+    """Return how many of this many predicted rows are recent."""
     return np.minimum(RECENT, (scored + 1) // 2)
 
 

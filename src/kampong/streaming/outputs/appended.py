@@ -100,7 +100,7 @@ class Journal:
                 raise OutputError(f"{self.path}: {error.strerror}. Choose another place for it.") from None
 
     def _read(self, size: int) -> None:
-        """Take so many bytes of the file as written."""
+        """Take this many bytes of the file as written."""
         if size:
             with Path(self.path).open("rb") as file:
                 while self.length < size and (part := file.read(min(size - self.length, CHUNK))):

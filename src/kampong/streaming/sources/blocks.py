@@ -101,7 +101,7 @@ class Place:
         )
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records can be before it: a line holds at most one."""
+        """Tell whether this many records can be before it: a line holds at most one."""
         return records <= self.lines + self.line
 
     @property
@@ -259,7 +259,7 @@ class Blocks:
                 self._wait(size)
 
     def _fill(self, wanted: int, *, late: float | None = None, more: bool = False) -> None:
-        """Read until so many bytes are here or the stream ends.
+        """Read until this many bytes are here or the stream ends.
 
         A followed file ends when it holds whole lines, and a pipe when it is late; `more` asks for at least one byte.
         """

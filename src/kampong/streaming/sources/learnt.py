@@ -148,7 +148,7 @@ def alike(known: Sequence[LearntSource], first: bytes) -> list[Fingerprint]:
 
 
 def read_up_to(file: IO[bytes], size: int) -> bytes:
-    """Return so many bytes, or all until the end."""
+    """Return this many bytes, or all until the end."""
     parts = b""
     while len(parts) < size and (part := file.read(size - len(parts))):
         parts += part

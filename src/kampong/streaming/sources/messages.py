@@ -82,7 +82,7 @@ class Feed(ABC):
 
     @abstractmethod
     def fetch(self, seconds: float) -> None:
-        """Add messages to those that wait; return after so many seconds if none come."""
+        """Add messages to those that wait; return after this many seconds if none come."""
 
     @abstractmethod
     def over(self, partition: int) -> bool:
@@ -291,7 +291,7 @@ class Messages:
         return (taken, turn) if taken else None
 
     def _rounds(self, turn: int, rounds: int) -> Iterator[Message]:
-        """Return so many messages of each partition, in turns."""
+        """Return this many messages of each partition, in turns."""
         order = [*range(turn, len(self._feed.waiting)), *range(turn)]
         each = [[self._feed.waiting[i].popleft() for _ in range(rounds)] for i in order]
         for i, some in zip(order, each, strict=True):

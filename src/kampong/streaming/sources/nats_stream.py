@@ -238,7 +238,7 @@ class NatsSink(Connection, Sink):
             )
 
     def _ask(self, work: Callable[[], Coroutine[Any, Any, None]], patience: float | None = None) -> None:
-        """Do something with the server, which may be away for so many seconds."""
+        """Do something with the server, which may be away for this many seconds."""
         end = time.monotonic() + (AWAY if patience is None else patience)
         while True:
             try:

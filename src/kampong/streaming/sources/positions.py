@@ -77,7 +77,7 @@ class Position:
         return found
 
     def fits(self, records: int) -> bool:
-        """Tell whether so many records are before it: every row and every message is one."""
+        """Tell whether this many records are before it: every row and every message is one."""
         return records == self.row
 
     @property

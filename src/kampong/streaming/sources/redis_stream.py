@@ -144,7 +144,7 @@ class RedisSink(Sink):
         return int(self._client.xinfo_stream(self._key)["last-generated-id"].partition(b"-")[0])
 
     def _ask(self, work: Any, patience: float | None = None) -> Any:
-        """Ask the server, which may be away for so many seconds."""
+        """Ask the server, which may be away for this many seconds."""
         end = time.monotonic() + (AWAY if patience is None else patience)
         while True:
             try:
