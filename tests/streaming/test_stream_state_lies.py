@@ -388,3 +388,12 @@ def test_prediction_and_merging_refuse_the_same(states):
         apply(Source(str(folder / "a.csv")), str(path), "predict", out=str(folder / "p.csv"))
     with pytest.raises(CheckpointError, match="rows is -1"):
         merge_files([str(path), str(path)], str(folder / "w"))
+
+
+def test_a_state_of_another_format_says_what_to_do(states, tmp_path):
+    arrays, facts = copy.deepcopy(states[1]["points"])
+    facts["stream"]["version"] = 1
+    write(tmp_path / "model", arrays, facts)
+    needed = r"the state of the stream has format 1, and this version of kampong reads format \d+\. Learn again, or use"
+    with pytest.raises(CheckpointError, match=needed):
+        describe(str(tmp_path / "model"))

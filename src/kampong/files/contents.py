@@ -228,6 +228,15 @@ class Contents:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
 
+    def version(self, known: int) -> None:
+        """Take the number of the format; refuse any but the one that is known."""
+        value = self.whole("version")
+        if value != known:
+            raise CheckpointError(
+                f"the state of {self.owner} has format {value}, and this version of kampong reads format {known}. "
+                "Learn again, or use the version that wrote it."
+            )
+
     def look(self, name: str) -> int:
         """Return a whole number that will be asked for later, 0 where there is none."""
         value = self._facts.get(name)

@@ -382,7 +382,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
         }
 
     def _from_state(self, contents: Contents) -> None:
-        contents.whole("version", low=VERSION, high=VERSION)
+        contents.version(VERSION)
         self._index = index_from(contents.part("labels"))
         self._n_samples = contents.whole("n_samples")
         self._slots = slots_from(contents, len(self._index))

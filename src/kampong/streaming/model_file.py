@@ -307,7 +307,7 @@ class StreamState:
     @classmethod
     def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
         """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
-        contents.whole("version", low=VERSION, high=VERSION)
+        contents.version(VERSION)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
         memory = Memory.from_state(contents.part("memory"), schema, counters.arrived, grows=grows)
