@@ -422,8 +422,9 @@ def test_the_summary_says_what_the_json_and_inspect_say(tmp_path, capfd, monkeyp
     assert (
         lines[start + 2] == f"Kappa {baselines['kappa']:.3f}; over the last label {baselines['kappa_last_label']:.3f}."
     )
-    one, ten, hundred = (entry["accuracy"] for entry in facts["late"])
-    assert lines[start + 3] == f"If labels come late: {one:.3f} by 1 row, {ten:.3f} by 10, {hundred:.3f} by 100."
+    one, ten, hundred = (f"{entry['accuracy']:.3f} ± {entry['standard_error']:.3f}" for entry in facts["late"])
+    assert lines[start + 3] == f"If labels come late: {one} by 1 row, {ten} by 10, {hundred} by 100."
+    hundred = facts["late"][-1]["accuracy"]
     assert (saved["delay"], saved["accuracy"]) == (100, hundred)
     assert (
         lines[start + 4]

@@ -102,7 +102,7 @@ class Tiles {
         "is shown. `kampong score` measures it on rows that it has not seen."
       return
     }
-    const delays = late.map((one) => `${percent(one.accuracy)} by ${rows(one.delay)}`)
+    const delays = late.map((one) => `${percent(one.accuracy)} ± ${percent(one.standard_error)} by ${rows(one.delay)}`)
     this.words.textContent =
       `Every row is predicted before it is learnt${label_delay ? `, ${rows(label_delay)} later` : ""}. ` +
       "The last label and the majority class need no model. " +

@@ -31,7 +31,7 @@ def late(figures: Mapping[str, Any]) -> list[str]:
     """Return the accuracy when labels come late, and what to expect of the saved model, in sentences."""
     said, measured = [], figures["late"]
     if measured:
-        parts = [f"{one['accuracy']:.3f} by {one['delay']:,}" for one in measured]
+        parts = [f"{one['accuracy']:.3f} ± {one['standard_error']:.3f} by {one['delay']:,}" for one in measured]
         parts[0] += " row" if measured[0]["delay"] == 1 else " rows"
         said.append(f"If labels come late: {', '.join(parts)}.")
     if figures["saved_model"] is not None:
