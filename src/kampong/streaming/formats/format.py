@@ -106,6 +106,8 @@ class Format(ABC):
         Whether columns have names; otherwise they have numbers, up to the width of the schema.
     from_strangers : bool
         Whether any bytes at all can be read without harm, so that `--untrusted` allows it.
+    in_stores : bool
+        Whether it is read from object stores and web servers too, and not only from this machine.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Format(ABC):
     can_grow: ClassVar[bool] = False
     named_columns: ClassVar[bool] = True
     from_strangers: ClassVar[bool] = False
+    in_stores: bool = False
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether the first bytes of a source can be of no other format."""
@@ -204,6 +207,7 @@ class LineFormat(Format):
     place_type = Place
     can_grow = True
     from_strangers = True
+    in_stores = True
     block_factor: ClassVar[int] = 1
 
     def open(self, source: Source, place: Mapping[str, Any] | None, stop: threading.Event | None) -> Opened:

@@ -150,13 +150,17 @@ class Table(Format):
         What such a file begins with.
     batches : callable
         Yields the record batches of a file and the rows before each, from the first one that is not skipped.
+    in_stores : bool
+        Whether it is read from object stores and web servers too.
     """
 
     place_type = TablePlace
     from_strangers = True
 
-    def __init__(self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches) -> None:
-        self.name, self.endings, self.magic, self.batches = name, endings, magic, batches
+    def __init__(
+        self, name: str, endings: tuple[str, ...], magic: bytes, batches: Batches, *, in_stores: bool = False
+    ) -> None:
+        self.name, self.endings, self.magic, self.batches, self.in_stores = name, endings, magic, batches, in_stores
 
     def recognises(self, first: bytes) -> bool:
         """Tell whether a file begins as its format says."""
@@ -390,5 +394,5 @@ def _all_arrow_batches(path: Any) -> Iterator[Any]:
         yield from pa.ipc.open_stream(raw)
 
 
-PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches)
-ARROW = Table("arrow", (".arrow", ".ipc", ".feather"), b"ARROW1", _arrow_batches)
+PARQUET = Table("parquet", (".parquet", ".pq"), b"PAR1", _parquet_batches, in_stores=True)
+ARROW = Table("arrow", (".arrow", ".ipc", ".feather"), b"ARROW1", _arrow_batches, in_stores=True)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 OPTIONS = ("region", "endpoint_override", "scheme", "anonymous")
-TABLES = ("parquet", "arrow")
 PATIENCE = 30.0
 """Seconds that a web server may take to answer, and that it may be away before a read fails."""
 
@@ -69,8 +68,8 @@ class Objects(Kind):
     ) -> Opened:
         """Open a source at a place, or at its start."""
         lines = isinstance(chosen, LineFormat)
-        if not lines and (chosen.name not in TABLES or source.untrusted):
-            how = "with --untrusted " if chosen.name in TABLES else ""
+        if not chosen.in_stores or (source.untrusted and not lines):
+            how = "with --untrusted " if chosen.in_stores else ""
             raise SourceError(f"{source.path}: {chosen.name} is read {how}from this machine only. Copy the file here.")
         return chosen.open(source, place, stop)
 
