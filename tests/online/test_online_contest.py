@@ -6,11 +6,15 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
 
 import kampong
 import reference_online as reference
 from kampong.files.contents import flatten
 from kampong.online import OnlineClassifier
+from kampong.online.columns import cap_large_entries
 from kampong.online.contest import Contest
 from kampong.online.follower import Follower
 from kampong.online.members import MEMBERS, Field, Member
@@ -178,9 +182,51 @@ def test_each_loop_is_compiled_for_one_form_of_its_arguments():
         copy.deepcopy(contest).predict(X)
         loops = [name for name in dispatchers() if name.endswith("._step") or "pooling" in name]
         assert len(loops) > 10
-    called = ("._step", ".calibrate", "._pool", ".standardise", ".update_inverse")
+    called = ("._step", ".calibrate", "._pool", ".standardise", ".update_inverse", ".cap_large_entries")
     found = {name: len(one.signatures) for name, one in dispatchers().items() if name.endswith(called)}
     assert found == dict.fromkeys(found, 1)
+
+
+@given(
+    entries=st.lists(
+        st.lists(st.floats(1e-6, 1e6) | st.floats(-1e6, -1e-6) | st.sampled_from([1.0, -1.0, 1e12]), max_size=12),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_large_entries_of_wide_rows_are_brought_down_to_what_hides_no_others(entries):
+    """A root of Σ min(x², c) = √n c, found by bisection, is where the squares end."""
+    indptr = np.cumsum([0, *map(len, entries)])
+    data = np.array([x for row in entries for x in row], dtype=np.float64)
+    cap_large_entries(indptr, data)
+    for number, row in enumerate(entries):
+        found, squares = data[indptr[number] : indptr[number + 1]], np.square(row)
+        wanted = np.sqrt(len(row))
+        low, high = -60.0, np.log(max(squares, default=1.0))
+        if not len(row) or squares.sum() >= wanted * np.exp(high) * (1 - 1e-12):
+            np.testing.assert_allclose(found, row, rtol=1e-9)
+            continue
+        for _ in range(200):
+            middle = (low + high) / 2
+            fewer = np.minimum(squares, np.exp(middle)).sum() < wanted * np.exp(middle)
+            low, high = (low, middle) if fewer else (middle, high)
+        most = np.exp(low / 2)
+        np.testing.assert_allclose(found, np.clip(row, -most, most), rtol=1e-9)
+
+
+def test_a_price_beside_words_hides_none_of_them():
+    rng = np.random.default_rng(0)
+    codes, weights = as_they_came(rng.integers(3, size=600)), np.ones(600)
+    words = (rng.random((600, 30)) < 0.1 + 0.5 * (np.arange(30) % 3 == codes[:, None])).astype(float)
+    right = {}
+    for name, price in (("words", np.zeros(600)), ("price", rng.uniform(1e3, 9e3, 600)), ("date", np.full(600, 1.7e9))):
+        rows = sparse.csr_array(np.column_stack([words, price]))
+        rows.resize((600, 5000))
+        contest = Contest(Settings(), 100.0, 0, False)
+        logs = contest.learn(rows, codes, weights)
+        right[name] = np.mean(np.argmax(logs[100:], axis=1) == codes[100:])
+    assert right["words"] > 0.9
+    assert min(right.values()) > right["words"] - 0.03
 
 
 def test_a_copy_keeps_its_time():

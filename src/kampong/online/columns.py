@@ -1,4 +1,4 @@
-"""Columns standardised: mean and deviation of each column, followed row by row, older rows forgotten."""
+"""Rows as members read them: narrow ones standardised column by column, of wide ones no few entries hide the others."""
 
 from __future__ import annotations
 
@@ -53,3 +53,33 @@ def standardise(
                 step = X[i, j] - mean[j]
                 mean[j] += share * step
                 squares[j] = keep * squares[j] + weights[i] * step * (X[i, j] - mean[j])
+
+
+@vectorised
+def cap_large_entries(indptr: Integer, data: Float) -> None:
+    """Bring large entries of each wide row down, in place, so that a price or a date does not hide its words.
+
+    Squares above c become c, where √n squares as large as c would hold all that is left of a row of n entries:
+    Σ min(x², c) = √n · c. Rows in which no few entries are that large stay as they are.
+    """
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        wanted, total = np.sqrt(stop - start), 0.0
+        for p in range(start, stop):
+            total += data[p] * data[p]
+        level = total / max(wanted, 1.0)
+        while True:  # Newton's steps from above: each is exact for the entries above the level, which are few
+            others, larger = 0.0, 0
+            for p in range(start, stop):
+                square = data[p] * data[p]
+                if square > level:
+                    larger += 1
+                else:
+                    others += square
+            if larger >= wanted or others / (wanted - larger) >= level:
+                break
+            level = others / (wanted - larger)
+        most = np.sqrt(level)
+        for p in range(start, stop):
+            if most > 0.0 and abs(data[p]) > most:
+                data[p] = most if data[p] > 0.0 else -most

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from kampong._core.compute import blocks, floats
 from kampong.data.validation import LARGEST_ENTRY, check_finite, raise_not_finite
-from kampong.online.columns import standardise
+from kampong.online.columns import cap_large_entries, standardise
 from kampong.online.members import MEMBERS, Frequencies, Member, Rows
 from kampong.online.pooling import Pool, calibrate
 
@@ -248,6 +248,7 @@ class Contest:
             entries.eliminate_zeros()
             data = entries.data.astype(np.float64)
             indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
+            cap_large_entries(indptr, data)
             return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn, given)
         dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
         points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
