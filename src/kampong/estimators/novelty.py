@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from kampong._core.locks import lock_of
-from kampong.data.validation import check_number, refuse_overflow
+from kampong.data.validation import check_number, check_squarable, refuse_overflow
 from kampong.selection.known_rows import KnownRows
 from kampong.selection.leave_one_out import most_rows
 from kampong.statistics.held_out import keeps_rows
@@ -69,6 +69,7 @@ def score_known(self: DiscriminantSubspace, X: Any) -> Float:
         The scores, low for rows that look like no class. Compare them with each other, or use `predict_known`.
     """
     rows = self._rows(X)
+    check_squarable(rows, f"{type(self).__name__}.score_known")
     with lock_of(self):
         known = _known_rows(self, "score_known")
     return refuse_overflow("score_known", _scores(self, known, rows))
@@ -109,6 +110,7 @@ def predict_known(self: DiscriminantSubspace, X: Any, rate: float = 0.01, *, unk
     name = type(self).__name__
     rate = check_number(name, "rate", rate, low=0.0, high=1.0, next_step="0.01 rejects one known row in a hundred.")
     rows = self._rows(X)
+    check_squarable(rows, f"{name}.predict_known")
     with lock_of(self):
         known = _known_rows(self, "predict_known")
         labels = self.predict(X)

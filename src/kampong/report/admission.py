@@ -78,7 +78,7 @@ class LimitedServer(HTTPServer):
     The application calls `admit` for the requests that it allows.
     """
 
-    def initialize(self, *given: Any, largest: int = REQUEST, patience: float = PATIENCE, **settings: Any) -> None:
+    def initialize(self, *given: Any, largest: int = REQUEST, patience: float | None = None, **settings: Any) -> None:
         """Set what a request may take; tornado calls this in place of `__init__`.
 
         Parameters
@@ -87,14 +87,14 @@ class LimitedServer(HTTPServer):
             The application.
         largest : int
             The most bytes of a body.
-        patience : float
-            Seconds after which a connection that has not sent a whole request is closed.
+        patience : float, optional
+            Seconds after which a connection that has not sent a whole request is closed; 10 by default.
         **settings : object
             Further settings of tornado, such as `ssl_options`.
         """
         self._buffer = max(largest, REQUEST) + 3 * REQUEST
         sizes = {"max_body_size": largest, "max_header_size": REQUEST, "max_buffer_size": self._buffer}
-        times = {"idle_connection_timeout": patience, "body_timeout": patience}
+        times = dict.fromkeys(("idle_connection_timeout", "body_timeout"), PATIENCE if patience is None else patience)
         super().initialize(*given, **{**settings, **sizes, **times})
 
     def take_from(self, listening: socket.socket) -> None:

@@ -15,7 +15,6 @@ from kampong._core.compute import available_threads
 from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema
 from kampong.streaming.errors import SourceError
-from kampong.streaming.formats.format import LineFormat
 from kampong.streaming.opening import ZSTD, first_of_stdin, open_bytes
 from kampong.streaming.sources.address import Address, check_address
 
@@ -211,7 +210,7 @@ class Source:
         """Return the format of lines that the first bytes of stdin show; those of a feed are not waited for."""
         first = b"" if self.live else first_of_stdin()
         text = b"\0" not in first and not first.startswith(ZSTD)
-        known = [one for one in formats.latest_first() if isinstance(one, LineFormat)]
+        known = [one for one in formats.latest_first() if one.can_grow]
         found = [one for one in known if text and first.strip() and one.recognises(first)]
         if not found:
             raise SourceError(
