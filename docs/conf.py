@@ -6,12 +6,14 @@ import warnings
 from pathlib import Path
 
 import matplotlib as mpl
+from sphinx.ext.autodoc.mock import MockFinder
 
 from kampong import __version__
 
 mpl.use("Agg")
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
+sys.meta_path.append(MockFinder(["mlflow"]))  # the library itself brings forty packages, for one page
 # Examples run in fresh processes of their own too, so they are told by the environment.
 os.environ.setdefault("MPLBACKEND", "Agg")
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
