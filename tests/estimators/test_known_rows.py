@@ -137,7 +137,8 @@ def test_scores_survive_a_file_sparse_rows_and_frames_and_follow_what_is_learnt(
     np.testing.assert_array_equal(again.score_known(frame), found)
     np.testing.assert_array_equal(again.predict_known(frame, 0.05), labels)
     plain = FisherDiscriminant().fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(plain.score_known(sparse.csr_array(X[:9])), found, rtol=1e-8, atol=1e-8)
+    # the ridge is chosen for each, and is the same to 1e-6
+    np.testing.assert_allclose(plain.score_known(sparse.csr_array(X[:9])), found, rtol=1e-6, atol=1e-6)
     before = model.score_known(frame + 50.0)
     model.partial_fit(pd.DataFrame(X + 50.0).add_prefix("c"), y + 5)
     assert (model.score_known(frame + 50.0) > before).all()

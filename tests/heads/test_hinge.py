@@ -34,7 +34,7 @@ def test_the_optimum_is_that_of_a_peer(weighted, cost):
     own = np.random.default_rng(0).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
     unit = own @ lengths(X) / own.sum()
     weights, offsets = Machines(X, None, y, own, 5).ascend(cost, 600).weights()
-    peer = LinearSVC(C=cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-12, max_iter=20000)
+    peer = LinearSVC(C=cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-12, dual=False)
     peer.fit(X, y, sample_weight=own)
     np.testing.assert_allclose(weights, peer.coef_, atol=1e-6 * np.abs(peer.coef_).max())
     np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-6)
@@ -196,7 +196,7 @@ def test_on_text_its_weights_are_hidden_directions():
         model.decision_function(X), np.log(np.logaddexp(0.0, 4.0 * margins + 2.0)), rtol=1e-9, atol=1e-9
     )
     unit = lengths(X).mean()
-    peer = LinearSVC(C=known.head.cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-8).fit(X, y)
+    peer = LinearSVC(C=known.head.cost / unit, intercept_scaling=np.sqrt(unit), tol=1e-8, random_state=0).fit(X, y)
     assert (peer.predict(X) == model.predict(X)).mean() > 0.995
 
 

@@ -195,7 +195,7 @@ def test_nu_that_asks_for_too_much():
 def test_core_vector_machine_is_the_squared_hinge_machine(C, classes):
     X, y = overlapping(1, 150, classes)
     # liblinear halves nothing: its C counts the squared slack once, equation 1 of the paper half
-    peer = LinearSVC(C=C / 2, loss="squared_hinge", dual=True, tol=1e-10, max_iter=10**6).fit(X, y)
+    peer = LinearSVC(C=C / 2, loss="squared_hinge", dual=True, tol=1e-10, max_iter=10**6, random_state=0).fit(X, y)
     model = CoreVectorClassifier(C=C, kernel="linear", tol=1e-6).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(model.classes_[[0, -1]], [0, classes - 1])
