@@ -13,7 +13,7 @@ import numpy as np
 from kampong import FisherDiscriminant
 from kampong.datasets import sparse_text
 from kampong.files.container import write
-from kampong.files.models import pack, try_unpack
+from kampong.files.saved_models import pack, try_unpack
 
 
 def main(shrink: int = 1, tries: int = 15) -> None:

@@ -24,7 +24,7 @@ from benchmarks.measure import present
 from kampong import FisherDiscriminant, build
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.heads.hinge import Machines
-from kampong.selection import choose, evidence, folds, held_out, leave_one_out
+from kampong.selection import choose, evidence, folds, held_out_scores, leave_one_out
 from kampong.solvers import resolvent
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ STAGES: Stages = {
 
 TEXT_STAGES: Stages = {
     "statistics": ((DiscriminantSubspace, "_learn_all"),),
-    "held out": ((choose, "TrainingStatistics"), (held_out.HeldOutFold, "__init__")),
+    "held out": ((choose, "TrainingStatistics"), (held_out_scores.HeldOutFold, "__init__")),
     "variances": ((resolvent, "_scale"),),
     "products": ((resolvent, "_within"),),
     "orthogonal": ((resolvent, "_orthonormal"), (resolvent, "build")),
     "ridge": ((choose, "_least"),),
     "directions": ((build, "_find"), (build, "_inside")),
-    "left out": ((held_out.HeldOutFold, "piece"), (folds.HeldOutEvidence, "__init__")),
+    "left out": ((held_out_scores.HeldOutFold, "piece"), (folds.HeldOutEvidence, "__init__")),
     "hinge": ((Machines, "__init__"), (Machines, "ascend"), (folds, "columns_head")),
     "h. validated": ((Machines, "scores"), (folds.HeldOutEvidence, "_least")),
     "weights": ((evidence.ClassEvidence, "offered"),),

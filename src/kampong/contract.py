@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kampong.files.contents import flatten
-from kampong.files.models import CLASSES, from_bytes, to_bytes
+from kampong.files.saved_models import CLASSES, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from kampong.estimators import (
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
-from kampong.files.models import from_bytes, load, pack, unpack
+from kampong.files.saved_models import from_bytes, load, pack, unpack
 from kampong.margin import (
     CoreVectorClassifier,
     MaximumMarginDiscriminant,

@@ -10,7 +10,7 @@ import kampong
 from kampong import FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant, KernelMarginSubspace
 from kampong.adapters.federated import combine, contribution
 from kampong.files.container import encode
-from kampong.files.models import pack
+from kampong.files.saved_models import pack
 from kampong.kernels.fourier import FourierBasis, draw_frequencies
 from kampong.kernels.functions import Kernel
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kampong import CriterionWarning, FisherDiscriminant, MarginSubspace
 from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.files.models import pack, unpack
+from kampong.files.saved_models import pack, unpack
 from kampong.kernels.functions import Kernel
 from kampong.kernels.landmarks import LandmarkBasis, bytes_needed, draw_rows, most_landmarks
 from kampong.statistics.kernel_scatter import KernelScatter

@@ -68,7 +68,7 @@ def test_a_choice_by_rows_left_out_is_that_of_separate_fits():
     X, y = load_iris(return_X_y=True)
     X, y = X[::3] / X.std(axis=0), y[::3]
     n, share = len(y), 0.02
-    from kampong.selection.landmarks import LandmarkLeaveOneOut
+    from kampong.selection.kernel_width import LandmarkLeaveOneOut
     from kampong.statistics.kernel_scatter import KernelScatter
 
     kernel = make_kernel("a test", "rbf", X, gamma=0.3, degree=3, coef0=0.0)

@@ -21,7 +21,7 @@ from kampong import (
     KernelFisherDiscriminant,
     MarginSubspace,
 )
-from kampong.files.models import CLASSES
+from kampong.files.saved_models import CLASSES
 from kampong.online import OnlineClassifier
 from kampong.statistics import ClassMeans, kernel_scatter
 from traces import differences, trace_of

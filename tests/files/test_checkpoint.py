@@ -29,7 +29,7 @@ from kampong import (
     MinOverClassifier,
     SupervisedKampongMeasure,
 )
-from kampong.files import CheckpointError, load, models, pack, read, save, unpack, write
+from kampong.files import CheckpointError, load, pack, read, save, saved_models, unpack, write
 from problems import at_most, cut, problem, seeds
 
 pytestmark = pytest.mark.filterwarnings(
@@ -157,7 +157,7 @@ def test_every_estimator_can_be_saved():
     public = [getattr(kampong, name) for name in kampong.__all__]
     estimators = [item for item in public if isinstance(item, type) and issubclass(item, BaseEstimator)]
     contest = {"OnlineClassifier"}  # public in kampong.online, and saved in its own tests
-    assert {item.__name__ for item in estimators} | contest == set(models.CLASSES)
+    assert {item.__name__ for item in estimators} | contest == set(saved_models.CLASSES)
     assert {type(model) for model in FITS.values()} == set(estimators)
 
 

@@ -10,7 +10,7 @@ import kampong
 from kampong import CheckpointError, FisherDiscriminant, InterClassScatter, KernelFisherDiscriminant
 from kampong.files.container import encode
 from kampong.files.contents import to_lines
-from kampong.files.models import pack
+from kampong.files.saved_models import pack
 
 X, Y = load_iris(return_X_y=True)
 LEARNT = "model.learnt."

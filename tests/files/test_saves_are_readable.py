@@ -19,7 +19,7 @@ from kampong.statistics.scatter import ClassScatter
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.inspection import merge_files
 from kampong.streaming.model_file import read_model
-from kampong.streaming.unlearn import unlearn
+from kampong.streaming.unlearn_records import unlearn
 from problems import at_most, seeds
 
 COLOURS = {"apple": "red", "pear": "green", "plum": "blue"}

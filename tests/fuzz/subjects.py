@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import kampong
-from kampong.files.models import CLASSES
+from kampong.files.saved_models import CLASSES
 
 N, D = 48, 9
 METHODS_WITHOUT_FIT = ("fit_transform", "fit_predict")

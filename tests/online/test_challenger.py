@@ -11,7 +11,7 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 import kampong
 from kampong.estimators.stream_model import KernelModel
 from kampong.files import CheckpointError, read, write
-from kampong.files.models import unpack
+from kampong.files.saved_models import unpack
 from kampong.kernels.functions import make_kernel
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.statistics.kernel_scatter import KernelScatter
@@ -20,7 +20,7 @@ from kampong.streaming.challenger import Challenger, begins, next_after
 from kampong.streaming.errors import StreamError
 from kampong.streaming.model_file import read_model
 from kampong.streaming.sources import blocks
-from kampong.streaming.unlearn import unlearn
+from kampong.streaming.unlearn_records import unlearn
 from stream_problems import without_clock
 
 

@@ -17,18 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 SAME_NAME = {
     "__init__.py": "what a folder is for",
-    "apply.py": "the commands that apply a model, and what they call",
-    "errors.py": "errors of model files, and errors of sources",
-    "held_out.py": "statistics without some rows, and heads validated on such rows",
-    "landmarks.py": "landmarks, and the choice made on them",
-    "margin.py": "the margin criterion as estimator, as export and as recursion",
-    "memory.py": "memory of the machine, and memory of columns",
-    "models.py": "commands on model files, and the files themselves",
-    "reservoir.py": "the statistic, and the solver that reads it",
-    "scatter.py": "the statistic, and the solver that reads it",
     "settings.py": "the numbers of selection, and those of the contest",
-    "snapshot.py": "an earlier state of a recursion, and the numbers of a report",
-    "unlearn.py": "the command, and what it calls",
 }
 """File names that two rooms use, with the two meanings; a new pair needs a better name, or a line here."""
 

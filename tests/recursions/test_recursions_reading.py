@@ -79,7 +79,7 @@ def test_rows_projected_on_the_way_form_no_wide_vector(monkeypatch):
     X, y = sparse_text(200, 50_000, 30, n_classes=4, random_state=0)
     model = MarginRecursion.inter_class(3)
     model.partial_fit(X[:40], y[:40])
-    monkeypatch.setattr("kampong.recursions.memory.RecursionState.vectors", property(lambda self: 1 / 0))
+    monkeypatch.setattr("kampong.recursions.recursion_memory.RecursionState.vectors", property(lambda self: 1 / 0))
     assert model.partial_fit_transform(X[40:60], y[40:60]).shape == (20, 3)  # no snapshot falls due between 32 and 64
 
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 
 import kampong
 from kampong import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.selection.landmarks import FACTORS, LandmarkLeaveOneOut, _whitener
+from kampong.selection.kernel_width import FACTORS, LandmarkLeaveOneOut, _whitener
 from kampong.statistics.kernel_scatter import KernelScatter
 
 DIGITS = load_digits(return_X_y=True)

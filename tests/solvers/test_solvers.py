@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 import reference_linear as reference
 from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.datasets import balance_scale
-from kampong.solvers import SOLVERS, gram, scatter, solve, solver_for
+from kampong.solvers import SOLVERS, gram, scatter_solver, solve, solver_for
 from kampong.statistics import ClassMeans, ClassScatter
 from problems import problems
 
@@ -219,9 +219,9 @@ def test_a_solver_that_cannot_serve_says_who_can():
 def test_the_registry_chooses_by_criterion_and_width():
     assert set(SOLVERS) >= {"gram", "scatter"}
     assert solver_for(INTER, 300_000) is gram
-    assert solver_for(MAXIMUM, 100) is scatter
-    assert solver_for(FisherCriterion(0.1), 100) is scatter
-    assert solver_for(INTER, 100, "scatter") is scatter
+    assert solver_for(MAXIMUM, 100) is scatter_solver
+    assert solver_for(FisherCriterion(0.1), 100) is scatter_solver
+    assert solver_for(INTER, 100, "scatter") is scatter_solver
     with pytest.raises(ValueError, match=r"would keep a 41006 × 41006 matrix \(12.5 GiB\); its limit is 8192 features"):
         solver_for(MAXIMUM, 41_006, "scatter")
     with pytest.raises(ValueError, match="solver must be 'auto' or one of"):

@@ -14,7 +14,7 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 from command import call
 from kampong import FisherDiscriminant
 from kampong.files import Contents
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import LearntError, ResumeError, SourceError, UsageError
 from kampong.streaming.sources import nats_stream, positions, redis_stream

@@ -23,7 +23,7 @@ from kampong.files import Contents, read
 from kampong.files.contents import flatten
 from kampong.streaming import History, Layout, Source, learn
 from kampong.streaming import late as late_module
-from kampong.streaming.apply import apply
+from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.history import delays as delays_module
 from kampong.streaming.history.delays import DELAYS, Copying, Delays, due_after, pause_after, right_of

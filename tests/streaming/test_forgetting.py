@@ -14,7 +14,7 @@ pytest.importorskip("typer", reason="the stream extra is not installed")
 import kampong
 from command import call, command
 from kampong.statistics.receipt import Receipt
-from kampong.streaming import unlearn as unlearn_module
+from kampong.streaming import unlearn_records as unlearn_module
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 

@@ -16,7 +16,7 @@ from kampong.files import CheckpointError, load
 from kampong.files.contents import Contents, flatten
 from kampong.predictor import Predictor
 from kampong.streaming import Layout, Source, learn
-from kampong.streaming.apply import apply
+from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import LearntError, OutputError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.inspection import describe, merge_files
 from kampong.streaming.sources import blocks, source

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import kampong
 from command import call
 from kampong.streaming import Layout, Source, learn
-from kampong.streaming.columns.memory import Memory
+from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import infer
 
 NAMES = ("u", "v", "w", "kind")

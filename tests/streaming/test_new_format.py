@@ -21,7 +21,7 @@ import pyarrow as pa
 import kampong
 from kampong.files import CheckpointError
 from kampong.streaming import Layout, Source, formats, learn
-from kampong.streaming.apply import apply
+from kampong.streaming.apply_model import apply
 from kampong.streaming.columns.records import encode, joined
 from kampong.streaming.columns.schema import infer
 from kampong.streaming.errors import SourceError

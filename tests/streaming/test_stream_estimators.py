@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import clone
 
 import kampong
-from kampong.files.models import CLASSES
+from kampong.files.saved_models import CLASSES
 from kampong.streaming import Layout, Source, learn
-from kampong.streaming.apply import apply
+from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import StreamError
 from kampong.streaming.inspection import describe
 from kampong.streaming.sources import blocks

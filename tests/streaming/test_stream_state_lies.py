@@ -16,7 +16,7 @@ import kampong
 from kampong.files import CheckpointError, read, write
 from kampong.files.contents import to_lines
 from kampong.streaming import Layout, Source, learn
-from kampong.streaming.apply import apply
+from kampong.streaming.apply_model import apply
 from kampong.streaming.inspection import describe, merge_files
 from stream_problems import write_points
 

@@ -26,7 +26,7 @@ from kampong.files import held
 from kampong.files.replace import write_bytes
 from kampong.merging import FAN_IN, check_mergeable, statistics_of
 from kampong.registry import from_bytes
-from kampong.streaming.columns.memory import Memory
+from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.errors import RecordError, ResumeError, SourceError, StreamError, UsageError
 from kampong.streaming.inspection import merge_states
 from kampong.streaming.model_file import Counters, StreamState, model_bytes, read_model_bytes, with_stream, write_model

@@ -18,7 +18,7 @@ from kampong.data.labels import LabelIndex, check_indicator, check_labels, is_in
 from kampong.data.validation import check_number, check_weights, check_whole
 from kampong.files import CheckpointError
 from kampong.files.container import decode, encode
-from kampong.files.models import pack
+from kampong.files.saved_models import pack
 from kampong.files.signing import key_bytes
 from kampong.heads import HEADS
 from kampong.kernels.fourier import FourierBasis

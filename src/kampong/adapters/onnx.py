@@ -18,7 +18,7 @@ from kampong._core.extras import extra
 from kampong.adapters.onnx_graph import Graph, answers, coordinates, kernel_values
 from kampong.contract import stream_model
 from kampong.estimators.subspace import DiscriminantSubspace
-from kampong.export.margin import margin_scores
+from kampong.export.margin_steps import margin_scores
 from kampong.margin.margin_classifier import MarginClassifier
 
 with extra("onnx", "kampong.adapters.onnx"):

@@ -153,7 +153,7 @@ def _apply(
     coverage: float | None = None,
     reject: float | None = None,
 ) -> None:
-    from kampong.streaming.apply import apply
+    from kampong.streaming.apply_model import apply
     from kampong.streaming.sources.source import Source
 
     stop, received = stop_on_signals()

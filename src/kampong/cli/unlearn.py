@@ -51,7 +51,7 @@ def unlearn(
     rows; what followed drift by itself (--half-life auto) is dropped, and the receipt says so.
     """
     from kampong.streaming.sources.source import Source
-    from kampong.streaming.unlearn import unlearn as take_out
+    from kampong.streaming.unlearn_records import unlearn as take_out
 
     layout = apply_layout(None, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
     given = Source(source[0], layout, more=tuple(source[1:]), untrusted=untrusted)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from kampong.data.sparse_gate import admit
 from kampong.files.contents import to_lines
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

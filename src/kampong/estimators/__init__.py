@@ -4,14 +4,14 @@ from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.estimators.any_criterion import CriterionSubspace
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
-from kampong.estimators.margin import (
+from kampong.estimators.margin_criterion import (
     InterClassScatter,
     MarginSubspace,
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
 )
 from kampong.estimators.stream_model import SubspaceModel
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.solvers import solve
 
 __all__ = [

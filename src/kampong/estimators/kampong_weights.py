@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kampong._core.compute import fix_signs
 from kampong.data.validation import check_whole
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from kampong.estimators.novelty import score_samples
 from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.selection.choose import choose_parameter
-from kampong.selection.landmarks import landmark_trial
+from kampong.selection.kernel_width import landmark_trial
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows

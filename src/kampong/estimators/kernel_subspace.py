@@ -36,7 +36,7 @@ from kampong.kernels.landmarks import (
 )
 from kampong.predictor import Predictor
 from kampong.selection.choose import Choice
-from kampong.selection.landmarks import FACTORS, KEPT, choose_kernel
+from kampong.selection.kernel_width import FACTORS, KEPT, choose_kernel
 from kampong.solvers import classes_seen
 from kampong.statistics.kernel_scatter import VALUES_BYTES, KernelScatter
 from kampong.statistics.means import ClassMeans

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.callbacks import CallbackSupport, with_callbacks
 from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
-from kampong._core.memory import refuse_large_scatter, within_memory
+from kampong._core.memory_limits import refuse_large_scatter, within_memory
 from kampong.build import BEST, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.data.labels import is_indicator
 from kampong.data.validation import (
@@ -45,7 +45,7 @@ from kampong.estimators.rounds import learn_in_rounds
 from kampong.estimators.unlearning import Unlearning
 from kampong.export.estimator import to_sklearn
 from kampong.files import Savable
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.heads import HEADS
 from kampong.predictor import Predictor
 from kampong.selection.leave_one_out import most_rows

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.files.replace import replacing
 from kampong.files.signing import digest_of, fingerprint, key_bytes
 

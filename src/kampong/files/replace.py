@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

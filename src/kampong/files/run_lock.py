@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.files.replace import stem_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 
 Key: TypeAlias = bytes | str | os.PathLike[str] | None
 """The key itself, or the path of a file that holds it; None for files that are not signed."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from kampong._core.compute import csr_times_block, floats, one_blas_thread, run, split, weighted_sum
 from kampong._core.registries import enter
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.statistics.units import CONSTANT
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from kampong.data.validation import (
     validate_rows,
     validated,
 )
-from kampong.export.margin import to_sklearn
+from kampong.export.margin_steps import to_sklearn
 from kampong.files import Savable
 from kampong.kernels.functions import Kernel, columns_of, kernel_scores, make_kernel
 from kampong.margin.kernel_rows import KernelRows

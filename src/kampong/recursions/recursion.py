@@ -24,8 +24,8 @@ from kampong.data.validation import (
     validate_rows,
 )
 from kampong.files import Savable
-from kampong.recursions.memory import RecursionState
-from kampong.recursions.snapshot import FIRST, orthonormal
+from kampong.recursions.convergence import FIRST, orthonormal
+from kampong.recursions.recursion_memory import RecursionState
 from kampong.recursions.steps import DISTANCE, PRINCIPAL
 
 if TYPE_CHECKING:

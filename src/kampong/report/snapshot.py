@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float
     from kampong.predictor import Predictor
-    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.history.history import Curves, History, Points
 
 FEWEST_POINTS = 5

@@ -24,7 +24,7 @@ from kampong.heads.calibration import ValidationRows, fit_calibration, fit_weigh
 from kampong.heads.mixture import PRIOR, START, Mixture
 from kampong.selection.evidence import own_heads
 from kampong.selection.folds import HeldOutEvidence, scores_of
-from kampong.selection.held_out import HeldOutFold
+from kampong.selection.held_out_scores import HeldOutFold
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent

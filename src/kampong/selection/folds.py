@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.criteria import Criterion
     from kampong.heads.head import Inside
-    from kampong.selection.held_out import HeldOutFold
+    from kampong.selection.held_out_scores import HeldOutFold
     from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 

@@ -44,7 +44,7 @@ from kampong.selection.evidence import (
     member_scores,
     penalty_of,
 )
-from kampong.selection.held_out import HeldOutFold
+from kampong.selection.held_out_scores import HeldOutFold
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.held_out import TrainingStatistics
 

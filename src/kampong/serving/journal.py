@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.files.replace import replacing
 
 if TYPE_CHECKING:

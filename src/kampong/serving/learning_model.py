@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kampong.files import held
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 from kampong.files.signing import key_bytes
 from kampong.serving.errors_of_requests import RefusedError
 from kampong.serving.journal import REMEMBERED, Answered, Entry, Journal, digest_of

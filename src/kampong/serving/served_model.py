@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float
     from kampong.contract import StreamModel
     from kampong.files.signing import Key
-    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.columns.records import Batch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kampong._core.registries import enter
-from kampong.solvers import gram, reservoir, resolvent, scatter
+from kampong.solvers import gram, reservoir_solver, resolvent, scatter_solver
 from kampong.solvers.result import Solver, Subspace, classes_seen, worth_of
 from kampong.statistics.scatter import WIDEST
 
@@ -26,7 +26,7 @@ __all__ = [
     "worth_of",
 ]
 
-SOLVERS: dict[str, Solver] = {solver.NAME: solver for solver in (scatter, reservoir, resolvent, gram)}
+SOLVERS: dict[str, Solver] = {solver.NAME: solver for solver in (scatter_solver, reservoir_solver, resolvent, gram)}
 """All solvers by name, in the order in which "auto" tries them."""
 
 
@@ -65,14 +65,14 @@ def solver_for(criterion: Criterion, n_features: int, solver: str = "auto", *, i
     narrow = n_features <= WIDEST
     name = solver
     if solver == "auto":
-        wide = resolvent.NAME if in_memory else reservoir.NAME
-        name = gram.NAME if not criterion.needs_within else scatter.NAME if narrow else wide
+        wide = resolvent.NAME if in_memory else reservoir_solver.NAME
+        name = gram.NAME if not criterion.needs_within else scatter_solver.NAME if narrow else wide
     if name == resolvent.NAME and not in_memory:
         raise ValueError(
             "solver='resolvent' needs all rows at hand, and a stream passes them by: use fit, or solver='reservoir', "
             "which keeps a sample of them."
         )
-    if name == scatter.NAME and not narrow:
+    if name == scatter_solver.NAME and not narrow:
         raise ValueError(
             f"solver='scatter' would keep a {n_features} × {n_features} matrix ({8 * n_features**2 / 2**30:.1f} GiB); "
             f"its limit is {WIDEST} features. Use solver='auto', which takes products with the rows in fit "
@@ -159,5 +159,5 @@ def solve(
         reasons[name] = f"solver={name!r} {reason}."
     if solver == "auto":  # the word of the one that would have been first choice
         rows = statistics.holds_within and not statistics.holds_scatter
-        solver = gram.NAME if not criterion.needs_within else resolvent.NAME if rows else scatter.NAME
+        solver = gram.NAME if not criterion.needs_within else resolvent.NAME if rows else scatter_solver.NAME
     raise ValueError(reasons[solver])

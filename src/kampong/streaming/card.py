@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.held_out import keeps_rows
 from kampong.statistics.receipt import Receipt

@@ -18,7 +18,7 @@ import numpy as np
 
 from kampong.contract import stream_model
 from kampong.files import pack
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.streaming import formats, sources
 from kampong.streaming.errors import StreamError
 from kampong.streaming.inspection import merge_states
@@ -36,7 +36,7 @@ from kampong.streaming.prediction import (
 )
 from kampong.streaming.schedule import Schedule
 from kampong.streaming.sources.learnt import Fingerprint
-from kampong.streaming.unlearn import HISTORY, check_can_unlearn, take_batch
+from kampong.streaming.unlearn_records import HISTORY, check_can_unlearn, take_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ import numpy as np
 
 from kampong.contract import stream_model
 from kampong.files import pack
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.history.figures import compared, late, unscored
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kampong.contract import StreamModel
     from kampong.files.signing import Key
-    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.columns.schema import Schema
 
 SHOWN = 24

@@ -16,10 +16,10 @@ from kampong.contract import stream_model
 from kampong.files import CheckpointError, Contents, pack, read, write
 from kampong.files.container import TOO_LARGE, decode, encode
 from kampong.files.contents import flatten, to_lines
-from kampong.files.models import CLASSES, advice, try_unpack, unpack
+from kampong.files.saved_models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats, sources
 from kampong.streaming.challenger import Challenger
-from kampong.streaming.columns.memory import Memory
+from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import KINDS, Layout, Schema, as_labels, is_whole
 from kampong.streaming.history.history import History
 from kampong.streaming.late import LONGEST, Waiting, copies_state, take_copies

@@ -17,7 +17,7 @@ from kampong.files.signing import key_bytes
 from kampong.streaming import formats, sources
 from kampong.streaming.arrow import pa
 from kampong.streaming.challenger import Challenger, challenge, next_after
-from kampong.streaming.columns.memory import Memory
+from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.history import History, candidates

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.streaming.errors import ColumnError, SourceError, StreamError
 from kampong.streaming.model_file import read_model
 from kampong.streaming.prediction import check_classes

@@ -9,7 +9,7 @@ import numpy as np
 
 from kampong._core.compute import blocks
 from kampong.files.fields import array, plain, read, written
-from kampong.recursions.snapshot import Snapshot, orthonormal
+from kampong.recursions.convergence import Snapshot, orthonormal
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
 from kampong.statistics.means import FURTHEST
 

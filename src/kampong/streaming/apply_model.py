@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong.contract import stream_model
-from kampong.files.errors import CriterionWarning
+from kampong.files.model_errors import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.model_file import read_model
 from kampong.streaming.outputs.letters import dead_letters as letters_to
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kampong.contract import StreamModel
     from kampong.files.signing import Key
-    from kampong.streaming.columns.memory import Memory
+    from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.sources.source import Source, Stream
 
 

@@ -17,7 +17,7 @@ from kampong._core.locks import lock_of, whole
 from kampong._core.version import __version__
 from kampong.files.container import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
 from kampong.files.contents import LARGEST_WIDTH, Contents, flatten, to_lines
-from kampong.files.errors import CheckpointError
+from kampong.files.model_errors import CheckpointError
 
 if TYPE_CHECKING:
     import os
