@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage slow fuzz faults check package bench reproduce test-oldest docs docs-serve lock clean
+.PHONY: help demo test coverage slow fuzz faults check package bench results reproduce test-oldest docs docs-serve lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ reproduce: $(STAMP) ## the tables and figures of the papers, beside what they pr
 
 bench: $(STAMP) ## speed and memory against peers, as ratios in one run
 	$(BIN)/python -m benchmarks
+
+results: $(STAMP) ## run every benchmark and keep what it prints for the site (hours); say which pages to read again
+	$(ONE_THREAD) $(BIN)/python -m benchmarks --out docs/benchmarks/results
 
 $(VENV)/.docs: $(STAMP) requirements/docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/docs.txt

@@ -10,12 +10,15 @@ import importlib
 import io
 import os
 import platform
+import re
+import subprocess
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__"))
 NAMES.remove("measure")
 WITH_SETS = ("cliffs", "contest", "defaults", "delays", "stages", "streams", "tables")
@@ -37,12 +40,52 @@ def about(command: str, seconds: float) -> str:
     lines = {
         "command": command,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": commit(),
         "took": f"{seconds:.0f} s",
-        "cores": str(os.cpu_count()),
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},
     }
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+def commit() -> str:
+    """Return the commit that is checked out, and whether files differ from it; "unknown" outside a repository."""
+    git = ("git", "-C", str(ROOT))
+    try:
+        name = subprocess.run((*git, "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True)
+        changed = subprocess.run((*git, "diff", "--quiet", "HEAD", "--", "src", "benchmarks"), check=False).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return name.stdout.strip() + (" and changes" if changed else "")
+
+
+def pages(name: str) -> list[str]:
+    """Return the documents that show or name a benchmark: those to read again when what it prints has changed."""
+    named = re.compile(rf"(?:python -m benchmarks|^```{{benchmark}}) {name}\b", re.MULTILINE)
+    documents = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    return [str(path.relative_to(ROOT)) for path in documents if named.search(path.read_text(encoding="utf-8"))]
+
+
+def run_all(out: Path) -> None:
+    """Run every benchmark and keep what it prints; say what failed, how long it took and which pages to read again."""
+    begun, failed, changed = time.perf_counter(), [], {}
+    for name in NAMES:
+        file = out / f"{name}.txt"
+        before = file.read_text(encoding="utf-8").partition("\n\n")[2] if file.exists() else ""
+        print(f"== {name}", flush=True)
+        try:
+            run(name, out)
+        except (Exception, SystemExit) as error:
+            failed.append(f"{name}: {error}")
+            continue
+        if file.read_text(encoding="utf-8").partition("\n\n")[2] != before:
+            changed[name] = pages(name)
+    print(f"\n{len(NAMES)} benchmarks in {(time.perf_counter() - begun) / 60:.0f} minutes, {len(changed)} changed")
+    for name, named in changed.items():
+        print(f"  {name}: " + (", ".join(named) or "no page but docs/benchmarks/index.md"))
+    if failed:
+        sys.exit("failed, and the earlier files stay:\n  " + "\n  ".join(failed))
 
 
 def run(name: str, out: Path | None, **options: Any) -> None:
@@ -71,6 +114,9 @@ def command(words: list[str] | None = None) -> None:
         "--patient", action="store_true", help="with defaults: peers that take a quarter of an hour too"
     )
     given = parser.parse_args(words)
+    if given.out is not None and not given.names:
+        run_all(given.out)
+        return
     chosen = given.names or NAMES
     sets = tuple(chosen[1:])
     if chosen[0] in (*WITH_SETS, "same_results") and (given.patient or (sets and not set(sets) <= set(NAMES))):

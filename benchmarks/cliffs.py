@@ -149,7 +149,7 @@ def tiled(X: np.ndarray, width: int) -> np.ndarray:
 def some_sets(names: tuple[str, ...], shrink: int) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return sets by name, at most 2,000 rows of each."""
     found = []
-    if shrink == 1 and present("tables", instead="scikit-learn's own sets"):
+    if present("tables", small=shrink > 1):
         found = [(name, X, y) for name, X, y in tables() if name in names]
     else:
         found = [("breast_cancer", *load_breast_cancer(return_X_y=True)), ("digits", *load_digits(return_X_y=True))]

@@ -327,7 +327,7 @@ def core_sets(shrink: int) -> None:
     wire = []
     with clusters(2) as (client,):
         for name in ("letter", "mnist 20000"):
-            data = load(name)
+            data = load(name, small=shrink > 1)
             if data is None:
                 print(f"    {name:<12} is not here; set KAMPONG_DATA to the folder that holds it")
                 continue
@@ -369,7 +369,7 @@ def peers_on_dask(shrink: int) -> None:
 
     from kampong.adapters.dask import fit, transform
 
-    data = load("mnist 20000")
+    data = load("mnist 20000", small=shrink > 1)
     if data is None:
         print("\nmnist is not here; set KAMPONG_DATA to the folder that holds it")
         return
@@ -403,7 +403,7 @@ def peers_on_spark(shrink: int) -> None:
     except ImportError:
         print("\npyspark is not installed: pip install '.[spark]'")
         return
-    data = load("usps")
+    data = load("usps", small=shrink > 1)
     if shutil.which("java") is None or data is None:
         print("\nno Java, or usps is not here; set KAMPONG_DATA to the folder that holds it")
         return

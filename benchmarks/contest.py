@@ -47,7 +47,7 @@ def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
         apart: dict[str, float] = {}
         half = half if shrink == 1 else half[:2]
         for name, seed in itertools.product(half, (1, 2, 3) if "seeds" in sets else (1,)):
-            if (names and name not in names) or (name in REAL and (seed > 1 or not _has(name))):
+            if (names and name not in names) or (name in REAL and (seed > 1 or not _has(name, small=shrink > 1))):
                 continue
             X, y = stream(name, seed=seed, rows=ROWS // shrink)
             ours, cost = _ours(X, y)
@@ -69,7 +69,7 @@ def _efforts(names: Sequence[str], rows: int) -> None:
     """Print the accuracy of some streams at several efforts."""
     print(f"{'stream':<18}{'d':>4}{'K':>4}" + "".join(f"{effort:>9g}" for effort in EFFORTS))
     for name in names:
-        if name not in REAL or _has(name):
+        if name not in REAL or _has(name, small=rows < ROWS):
             X, y = stream(name, rows=rows)
             found = "".join(f"{_ours(X, y, effort)[0]:>9.4f}" for effort in EFFORTS)
             print(f"{name:<18}{X.shape[1]:>4}{len(np.unique(y)):>4}{found}", flush=True)
@@ -90,9 +90,9 @@ def stream(name: str, *, seed: int = 1, rows: int = ROWS) -> Stream:
     return GENERATED[name](seed, rows)
 
 
-def _has(name: str) -> bool:
-    """Tell whether a stored stream is here; say so if it is not."""
-    return present(f"{name}.npz")
+def _has(name: str, *, small: bool) -> bool:
+    """Tell whether to learn a stored stream, which a small run leaves out."""
+    return present(f"{name}.npz", small=small)
 
 
 def _ours(X: np.ndarray, y: np.ndarray, effort: float = 100.0) -> tuple[float, float]:

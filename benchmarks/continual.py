@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from kampong import FisherDiscriminant, InterClassScatter, KernelFisherDiscrimin
 from kampong.adapters.federated import combine, contribution
 from kampong.datasets import sparse_text
 
-FASHION = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package dataset-fashion-mnist puts its files."""
 
 
@@ -253,7 +251,7 @@ def _unlearning(shrink: int) -> None:
 
 def _sets(shrink: int) -> Any:
     folder = data_folder()
-    if not present("banking77_minilm.npz", "mnist.npz", instead="digits and generated text", small=shrink > 1):
+    if not present("banking77_minilm.npz", "mnist.npz", small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         yield "digits", (X[:1200], y[:1200], X[1200:], y[1200:]), 5
         text, labels = sparse_text(600, n_features=2000)
@@ -263,12 +261,7 @@ def _sets(shrink: int) -> Any:
     found = np.load(folder / "mnist.npz")
     X, T = (found[name].reshape(len(found[name]), -1).astype(np.float32) / 255 for name in ("X", "X_test"))
     yield "Split-MNIST, 20,000 rows", (X[:20000], found["y"][:20000].astype(int), T, found["y_test"].astype(int)), 5
-    if not FASHION.is_dir():
-        print(f"{FASHION} is not here: Fashion-MNIST is left out.")
-    else:
-        yield "Split-Fashion-MNIST, 20,000 rows", _fashion(20000), 5
-    if not present("reuters21578_65_X.npz", "reuters21578_65_labels.npz"):
-        return
+    present("reuters21578_65_X.npz", "reuters21578_65_labels.npz")
     counts, labels = sparse.load_npz(folder / "reuters21578_65_X.npz"), np.load(folder / "reuters21578_65_labels.npz")
     rows = TfidfTransformer(sublinear_tf=True).fit(counts[labels["train_idx"]]).transform(counts)
     y, inside, outside = labels["y"].astype(int), labels["train_idx"], labels["test_idx"]
@@ -277,23 +270,10 @@ def _sets(shrink: int) -> Any:
 
 def _embeddings(shrink: int) -> Any:
     path = data_folder() / "banking77_minilm.npz"
-    if not present(path.name, instead="digits", small=shrink > 1):
+    if not present(path.name, small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         return X[:1200], y[:1200], X[1200:], y[1200:]
     found = np.load(path)
     X, T = (found[name].astype(np.float64) for name in ("X", "X_test"))
     return X, found["y"].astype(int), T, found["y_test"].astype(int)
-
-
-def _fashion(n: int) -> Any:
-    import gzip
-
-    found = []
-    names = {"train-images-idx3": 16, "train-labels-idx1": 8, "t10k-images-idx3": 16, "t10k-labels-idx1": 8}
-    for name, offset in names.items():
-        with gzip.open(FASHION / f"{name}-ubyte.gz") as file:
-            found.append(np.frombuffer(file.read(), dtype=np.uint8, offset=offset))
-    X, y, T, t = found
-    X, T = (one.reshape(-1, 784).astype(np.float32) / 255 for one in (X, T))
-    return X[:n], y[:n].astype(int), T, t.astype(int)

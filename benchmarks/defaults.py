@@ -70,7 +70,7 @@ def main(shrink: int = 1, sets: tuple[str, ...] = (*DENSE, *TEXT)) -> None:
     if unknown:
         sys.exit(f"no set named {', '.join(unknown)}; there are: {', '.join((*DENSE, *TEXT))}")
     warnings.simplefilter("ignore")
-    standing_in = not present(*files_of(sets), instead="small stand-ins", small=shrink > 1)
+    standing_in = not present(*files_of(sets), small=shrink > 1)
     if standing_in or set(sets) & set(DENSE):
         heading = [
             "ours",

@@ -38,7 +38,7 @@ def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
     titles = ("accuracy", "majority", "last", "kappa", "k. last")
     print(f"{'stream':<14}{'rows':>7}" + "".join(f"{title:>9}" for title in titles) + late + saved + "  saved by")
     for name in NAMES if shrink == 1 else NAMES[3:5]:
-        if (sets and name not in sets) or (name in REAL and not present(f"{name}.npz")):
+        if (sets and name not in sets) or (name in REAL and not present(f"{name}.npz", small=shrink > 1)):
             continue
         X, y = stream(name, rows=ROWS // shrink)
         with tempfile.TemporaryDirectory() as folder:

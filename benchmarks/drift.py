@@ -58,7 +58,7 @@ def _prequential(X: Any, y: np.ndarray, batch: int, half_life: int | None) -> tu
 def _streams(shrink: int) -> Any:
     folder = data_folder()
     needed = (*(f"{name}.npz" for name in DENSE), "spam_stream_X.npz", "arxiv_bow.npz")
-    if not present(*needed, instead="generated text", small=shrink > 1):
+    if not present(*needed, small=shrink > 1):
         yield "generated", *sparse_text(200_000 // shrink, 500, n_classes=4, random_state=0), 200
         return
     for name in DENSE:

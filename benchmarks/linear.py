@@ -25,7 +25,7 @@ def main(shrink: int = 1) -> None:
 
 def sparse_rows(shrink: int = 1) -> None:
     folder = data_folder()
-    if present("arxiv_bow.npz", "arxiv_labels.npz", instead="generated text", small=shrink > 1):
+    if present("arxiv_bow.npz", "arxiv_labels.npz", small=shrink > 1):
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)
         with np.load(folder / "arxiv_labels.npz", allow_pickle=False) as labels:
             y = labels["y_group"]

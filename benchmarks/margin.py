@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from benchmarks.measure import data_folder, exponent, peak_memory
+from benchmarks.measure import data_folder, exponent, peak_memory, present
 from kampong.kernels.functions import kernel_scores, make_kernel
 from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier
 from kampong.margin.hinge_loss import Box
@@ -60,13 +60,13 @@ def compile_first() -> None:
         MaxMinOverClassifier(walk="paper", max_iter=10).fit(X, y)
 
 
-def load(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return rows and labels to train and to test with, float32; None where the set is not at hand."""
+def load(name: str, *, small: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return rows and labels to train and to test with, float32; None if a small run does not find the set."""
     name, _, size = name.partition(" ")
     if name == "spirals":
         return spirals(int(size))
     path = data_folder() / f"{name}.npz"
-    if not path.exists():
+    if not path.exists() and not present(path.name, small=small):
         return None
     with np.load(path, allow_pickle=False) as arrays:
         X, y = arrays["X"].reshape(len(arrays["X"]), -1).astype(np.float32), arrays["y"]
@@ -111,7 +111,7 @@ def overlap(shrink: int = 1, sets: tuple[str, ...] = OVERLAPPING, C: float = 10.
         f"  {'set':<16} {'':<15} {'CPU s':>8} {'its/SVC':>8} {'gap':>8} {'accuracy':>8} {'stored':>7} {'peak MiB':>8}"
     )
     for name in sets:
-        data = load(name)
+        data = load(name, small=shrink > 1)
         if data is None:
             print(f"  {name:<16} is not here; set KAMPONG_DATA to the folder that holds it")
             continue
@@ -146,7 +146,7 @@ def one_pass(
     print(f"\none pass in batches of 1,000 rows, rbf kernel, float32 rows, C = {C:g}, processor seconds of one run")
     print(f"  {'set':<16} {'loss':<8} {'':<16} {'CPU s':>8} {'accuracy':>8} {'stored':>7} {'peak MiB':>8}")
     for name in sets:
-        data = load(name)
+        data = load(name, small=shrink > 1)
         if data is None:
             print(f"  {name:<16} is not here; set KAMPONG_DATA to the folder that holds it")
             continue
@@ -202,7 +202,7 @@ def against_svc(shrink: int = 1, sets: tuple[str, ...] = SETS, penalties: tuple[
     print(f"  {'set':<12} {'C':>3} {'':<10} {'fit s':>8} {'ours/its':>8} {'predict s':>9} {'ours/its':>8} ", end="")
     print(f"{'accuracy':>8} {'stored':>7} {'peak MiB':>8}")
     for name in sets:
-        data = load(name)
+        data = load(name, small=shrink > 1)
         if data is None:
             print(f"  {name:<12} is not here; set KAMPONG_DATA to the folder that holds it")
             continue
@@ -229,7 +229,7 @@ def ball(shrink: int = 1, sets: tuple[str, ...] = ("letter", "mnist 5000", "mnis
     print("\nwhen to stop: the ball of the papers against the duality gap, C = 10")
     print(f"  {'set':<12} {'rule':<12} {'fit s':>8} {'worst gap':>9} {'accuracy':>8} {'core sets':>9}")
     for name in sets:
-        data = load(name)
+        data = load(name, small=shrink > 1)
         if data is None:
             print(f"  {name:<12} is not here; set KAMPONG_DATA to the folder that holds it")
             continue
@@ -249,7 +249,7 @@ def ball(shrink: int = 1, sets: tuple[str, ...] = ("letter", "mnist 5000", "mnis
 
 def growth(name: str, shrink: int = 1, known: tuple[int, dict[str, float]] | None = None, C: float = 10.0) -> None:
     """Print how the seconds of a fit grow with the rows, at a fixed gap of 0.05; `known` are those of all rows."""
-    data = load(name)
+    data = load(name, small=shrink > 1)
     print(f"\nseconds of a fit against the number of rows, {name}, C = {C:g}, relative gap 0.05")
     if data is None:
         print(f"  {name} is not here; set KAMPONG_DATA to the folder that holds it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,17 @@ def data_folder() -> Path:
     return Path(os.environ.get("KAMPONG_DATA", default))
 
 
-def present(*names: str, instead: str = "", small: bool = False) -> bool:
-    """Tell whether files of the data folder are there and wanted; print which are missing and what takes their place.
+def present(*names: str, small: bool = False) -> bool:
+    """Tell whether a run uses files of the data folder: a small one never does, any other ends here without them.
+
+    Nothing takes their place, so that two runs of a benchmark are always of the same rows.
 
     Parameters
     ----------
     *names : str
-        Names of files.
-    instead : str
-        What is used in their place; nothing if it is empty.
+        Names of files or folders.
     small : bool
-        Whether a small run was asked for, which needs none of them.
+        Whether a small run was asked for.
 
     Returns
     -------
@@ -40,9 +41,8 @@ def present(*names: str, instead: str = "", small: bool = False) -> bool:
         return False
     missing = [name for name in names if not (data_folder() / name).exists()]
     if missing:
-        rest = f"{instead} in place of it" if instead else "it is left out"
-        print(f"{', '.join(missing)} not found in {data_folder()} (set KAMPONG_DATA): {rest}.")
-    return not missing
+        sys.exit(f"not found in {data_folder()}: {', '.join(missing)}. Set KAMPONG_DATA to the folder that holds them.")
+    return True
 
 
 def medians(contenders: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:

@@ -84,7 +84,7 @@ def growth(shrink: int = 1) -> None:
 
 
 def _load(name: str, shrink: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    data = load(name)
+    data = load(name, small=shrink > 1)
     if data is None:
         print(f"\n{name} is not here; set KAMPONG_DATA to the folder that holds it")
         return None

@@ -37,7 +37,7 @@ def main(shrink: int = 1) -> None:
     """Print a line for each estimator and for each table; where the real data are not at hand, digits and wine."""
     warnings.simplefilter("ignore")
     path = data_folder() / "banking77_minilm.npz"
-    if not present(path.name, instead="digits", small=shrink > 1):
+    if not present(path.name, small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         X, y, T, t, left_out, draws = X[::2], y[::2], X[1::2], y[1::2], 3, 2
     else:
@@ -72,7 +72,7 @@ def main(shrink: int = 1) -> None:
 
 def tables(shrink: int) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
     """Yield the place of a table among all, its name, rows in random order and classes of ten rows or more."""
-    paths = [] if shrink > 1 else sorted((data_folder() / "tables").glob("*.npz"))
+    paths = sorted((data_folder() / "tables").glob("*.npz")) if present("tables", small=shrink > 1) else []
     if not paths:
         X, y = load_wine(return_X_y=True)
         yield 1, "wine", X, y

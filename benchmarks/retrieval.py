@@ -54,7 +54,7 @@ def main(shrink: int = 1) -> None:
 def problems(shrink: int) -> Iterator[tuple[str, Any, np.ndarray, Any, np.ndarray]]:
     """Yield rows to find and rows that look for them."""
     names = ("banking77_minilm.npz", "mnist.npz", "arxiv_bow.npz")
-    if not present(*names, instead="digits", small=shrink > 1):
+    if not present(*names, small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         yield "digits", X[::2], y[::2], X[1::2], y[1::2]
         return

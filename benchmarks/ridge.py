@@ -46,7 +46,7 @@ def _sets(*, small: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     folder = data_folder()
     stored = ("ionosphere", "bupa_liver", "pima_diabetes", "satimage", "optdigits", "usps", "isolet")
     needed = (*(f"{name}.npz" for name in stored), "reuters21578_65_X.npz")
-    if not present(*needed, instead="scikit-learn's four sets alone", small=small):
+    if not present(*needed, small=small):
         return sets
     rng = np.random.default_rng(0)
     for name in stored:

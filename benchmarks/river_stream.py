@@ -38,7 +38,7 @@ def streams(shrink: int) -> dict[str, Callable[[], Iterable[Any]]]:
         "ImageSegments": lambda: datasets.ImageSegments().take(2310 // shrink),
     }
     path = data_folder() / "electricity.npz"
-    if present(path.name):
+    if present(path.name, small=shrink > 1):
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["X"].astype(float), arrays["y"].tolist()
         rows = [(dict(enumerate(row)), label) for row, label in zip(X.tolist(), y, strict=True)]

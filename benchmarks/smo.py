@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, NuSVC
 
 from benchmarks.margin import compile_first, gamma_mean
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong.kernels.functions import make_kernel
 from kampong.margin import MaxMinOverClassifier, MinOverClassifier
 
@@ -39,7 +39,7 @@ def main(shrink: int = 1) -> None:
     print(f"\nSMO and the steps of Martinetz 2004: relative gap {TOL:g} or {MOST_STEPS} steps; rows standardised;")
     print("every second row to train, the others to test; gamma = 1 / mean squared distance")
     for name, task, kernel, nu in PROBLEMS:
-        data = load(name, task)
+        data = load(name, task, small=shrink > 1)
         if data is None:
             print(f"  {name} is not here; set KAMPONG_DATA to the folder that holds it")
             continue
@@ -51,10 +51,10 @@ def main(shrink: int = 1) -> None:
             report(label, model, X, y)
 
 
-def load(name: str, task: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return standardised rows in random order and labels of two classes; None where the set is not at hand."""
+def load(name: str, task: str, *, small: bool = False) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return standardised rows in random order and labels of two classes; None if a small run does not find the set."""
     path = data_folder() / f"{name}.npz"
-    if path.exists():
+    if path.exists() or present(path.name, small=small):
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["X"].astype(np.float64), arrays["y"]
     elif name in BUNDLED:

@@ -192,17 +192,17 @@ def _sets(shrink: int) -> Iterator[tuple[str, Any, np.ndarray]]:
     yield "digits", X, y
     named = (*SHUFFLED, *ORDERED, "usps", "spam_stream_X", "reuters21578_65_X")
     needed = [f"{name}.npz" for name in named]
-    if present(*needed, instead="digits and river's own streams alone"):
-        for name in (*SHUFFLED, *ORDERED):
-            with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
-                X, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
-            yield name, *(_shuffled(X, y) if name in SHUFFLED else (X[:MOST], y[:MOST]))
-        with np.load(folder / "spam_stream_labels.npz", allow_pickle=False) as labels:
-            yield "spam", sparse.load_npz(folder / "spam_stream_X.npz").tocsr().astype(np.float64), labels["y"]
-        with np.load(folder / "reuters21578_65_labels.npz", allow_pickle=False) as labels:
-            words = sparse.load_npz(folder / "reuters21578_65_X.npz").tocsr().astype(np.float64)
-            yield "Reuters", *_shuffled(words, labels["y"])
-        yield from _made(folder)
+    present(*needed)
+    for name in (*SHUFFLED, *ORDERED):
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
+            X, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
+        yield name, *(_shuffled(X, y) if name in SHUFFLED else (X[:MOST], y[:MOST]))
+    with np.load(folder / "spam_stream_labels.npz", allow_pickle=False) as labels:
+        yield "spam", sparse.load_npz(folder / "spam_stream_X.npz").tocsr().astype(np.float64), labels["y"]
+    with np.load(folder / "reuters21578_65_labels.npz", allow_pickle=False) as labels:
+        words = sparse.load_npz(folder / "reuters21578_65_X.npz").tocsr().astype(np.float64)
+        yield "Reuters", *_shuffled(words, labels["y"])
+    yield from _made(folder)
     from river import datasets
 
     for name in BUNDLED:

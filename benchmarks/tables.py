@@ -1,9 +1,9 @@
 """Defaults on many tables: nothing set, raw columns in, compared with what people would use instead.
 
 The sets of `data/tables` are cut into two halves by their alphabetical order, before anything was looked at: even
-places are for setting rules, odd places for reporting. Both halves are printed. Without the data, scikit-learn's own
-sets are used, and the output says so. Five stratified folds, one split above 3,000 rows. Errors in percent; log-loss of
-`predict_proba` with probabilities of at least 1e-6; ECE in 15 equal bins; CPU seconds of fit and predict together.
+places are for setting rules, odd places for reporting. Both halves are printed. Five stratified folds, one split above
+3,000 rows. Errors in percent; log-loss of `predict_proba` with probabilities of at least 1e-6; ECE in 15 equal bins;
+CPU seconds of fit and predict together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.measure import data_folder
+from benchmarks.measure import data_folder, present
 from kampong import FisherDiscriminant, KernelFisherDiscriminant
 
 if TYPE_CHECKING:
@@ -91,13 +91,12 @@ def summary(half: str, names: list[str], results: list[np.ndarray]) -> None:
 
 def tables(shrink: int = 1) -> Iterator[tuple[str, Any, np.ndarray]]:
     """Yield name, rows and classes of each set."""
-    paths = sorted((data_folder() / "tables").glob("*.npz"))
-    if not paths or shrink > 1:
-        print("data/tables is not here: scikit-learn's own sets instead" if not paths else "scikit-learn's own sets")
+    if not present("tables", small=shrink > 1):
+        print("scikit-learn's own sets")
         for load in (load_iris, load_wine, load_breast_cancer, load_digits):
             yield load.__name__.removeprefix("load_"), *load(return_X_y=True)
         return
-    for path in paths:
+    for path in sorted((data_folder() / "tables").glob("*.npz")):
         with np.load(path, allow_pickle=False) as arrays:
             if "X" in arrays:
                 X: Any = arrays["X"].astype(np.float64)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import data_folder, medians
+from benchmarks.measure import data_folder, medians, present
 
 CSV_ROWS, CSV_COLUMNS = 100_000, 20
 TEXTS, WORDS = 49_000, 12
@@ -111,10 +111,10 @@ def _dense(folder: Path, rows: int, repeats: int) -> None:
     )
 
 
-def short_texts(count: int) -> list[tuple[str, str]]:
+def short_texts(count: int, *, small: bool = False) -> list[tuple[str, str]]:
     """Return runs of a few words of Reuters stories (R52), each with the topic of its story, in random order."""
     path = data_folder() / "reuters_r52.tsv.gz"
-    if not path.exists():
+    if not path.exists() and not present(path.name, small=small):
         return []
     found = []
     with gzip.open(path, "rt") as file:
@@ -130,7 +130,7 @@ def short_texts(count: int) -> list[tuple[str, str]]:
 def _text(folder: Path, count: int, repeats: int) -> None:
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    rows = short_texts(count)
+    rows = short_texts(count, small=repeats == 1)
     if not rows:
         print("\ntext: reuters_r52.tsv.gz is not in the data folder (KAMPONG_DATA)")
         return

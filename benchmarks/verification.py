@@ -44,7 +44,7 @@ def main(shrink: int = 1) -> None:
 
 def problems(shrink: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]]:
     """Yield training and test rows of each set, and how many classes are left out."""
-    if not present(*(f"{name}.npz" for name in SETS), instead="digits", small=shrink > 1):
+    if not present(*(f"{name}.npz" for name in SETS), small=shrink > 1):
         X, y = load_digits(return_X_y=True)
         yield "digits", X[::2], y[::2], X[1::2], y[1::2], 3
         return

@@ -112,7 +112,7 @@ def _flat(shrink: int) -> None:
 
 def text_rows(shrink: int) -> tuple[Any, np.ndarray, np.ndarray, str]:
     folder = data_folder()
-    if present("arxiv_bow.npz", "arxiv_labels.npz", instead="generated text", small=shrink > 1):
+    if present("arxiv_bow.npz", "arxiv_labels.npz", small=shrink > 1):
         X = sparse.load_npz(folder / "arxiv_bow.npz").tocsr().astype(np.float64)
         with np.load(folder / "arxiv_labels.npz", allow_pickle=False) as labels:
             return X, labels["y_group"], labels["y"], "the arXiv text"
