@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import select
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 
 from kampong.files import read
 from stream_problems import without_clock
+
+QUIET = 300  # seconds without a word after which a driver is held to be stuck
 
 
 def free_port():
@@ -311,6 +314,7 @@ while kills < options["kills"]:
     os.kill(child, signal.SIGKILL)
     killed = not ended(child)
     kills, rounds = kills + killed, rounds + (not killed)
+    print(kills, file=sys.stderr, flush=True)
 ended(start(f"{home}/{rounds:04}"))
 print(json.dumps([kills, rounds + 1]))
 """
@@ -324,10 +328,7 @@ def kill_and_compare(folder, address, kills, sent, *, seed=0, drop=False, broker
     out = broker and broker.address.replace(f"/{broker.name}", "/out")
     options = {"folder": str(folder), "address": address, "kills": kills, "seed": seed, "drop": drop, "more": more}
     options["out"] = out
-    code = [sys.executable, "-c", DRIVER, json.dumps(options)]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stderr
-    killed, rounds = json.loads(done.stdout)
+    killed, rounds = json.loads(driven([sys.executable, "-c", DRIVER, json.dumps(options)]))
     assert killed == kills
     whole = left(folder / "whole", broker)
     counters = {name: whole[0]["stream"][f"counters.{name}"] for name in ("records", "rows", "dead")}
@@ -337,6 +338,23 @@ def kill_and_compare(folder, address, kills, sent, *, seed=0, drop=False, broker
     for i in range(rounds):
         assert left(folder / f"{i:04}", broker) == whole
     return whole
+
+
+def driven(code):
+    """Return what a driver printed; it may take any time, as long as it tells of a run now and then."""
+    with subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        told = b""
+        while select.select([process.stderr], [], [], QUIET)[0]:
+            more = os.read(process.stderr.fileno(), 65536)
+            if not more:
+                break
+            told += more
+        else:
+            process.kill()
+            pytest.fail(f"the driver has told nothing for {QUIET} seconds, after {told[-1000:].decode()}")
+        printed = process.stdout.read()
+    assert process.returncode == 0, told.decode()
+    return printed
 
 
 def left(folder, broker=None):

@@ -14,7 +14,7 @@ from command import call
 from kampong import FisherDiscriminant
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import OutputError, ResumeError, SourceError, UsageError
-from kampong.streaming.sources import messages, positions
+from kampong.streaming.sources import kind_of, messages, positions
 from servers import BROKERS, Nats, Redis, free_port, kill_and_compare, records
 
 LABEL = Layout(label="kind", drop=("id",))
@@ -145,6 +145,29 @@ def test_a_server_that_stays_away_ends_the_run_and_the_next_goes_on(tmp_path, mo
         assert [key for key, _ in broker.stored("out")] == [str(i + 1) for i in range(900)]
     finally:
         broker.close()
+
+
+def test_a_save_in_the_middle_of_a_replay_does_not_send_the_rest_twice(broker):
+    messages = [(f"rows-{i}", b"%d" % i) for i in range(12)]
+
+    def run(sent, first, *stops):
+        """Send messages from the first on, save at each stop but the last, and die."""
+        sink = kind_of(broker.out).sink(broker.out)
+        try:
+            sink.begin(sent)
+            for stop in stops:
+                sink.send(messages[first:stop])
+                first, saved, sent = stop, sent, sink.flush()
+            return saved
+        finally:
+            sink.close()
+
+    saved = run(run(None, 0, 3, 9), 3, 5, 8)
+    saved = run(run(saved, 5, 6, 12), 6, 9, 10)
+    run(saved, 9, 12)
+    stored = broker.stored("out")
+    assert dict(stored) == dict(messages)
+    assert len(stored) == 12 or not broker.once
 
 
 def test_a_stream_that_has_lost_what_was_written_is_an_error(tmp_path):

@@ -117,7 +117,7 @@ class RedisSink(Sink):
     def __init__(self, name: str, address: Address) -> None:
         self._redis: Any = importlib.import_module("redis")
         self._name, self._key, self._client = name, address.path, _client(name, address)
-        self._last, self._there = 0, set[str]()
+        self._last, self._there = 0, dict[str, int]()
 
     def begin(self, sent: int | None) -> int:
         """Begin to write after what is there."""
@@ -132,8 +132,9 @@ class RedisSink(Sink):
             found = self._ask(lambda at=at: self._client.xrange(self._key, min=f"{at + 1}-0", count=LARGEST))
             if not found:
                 break
-            self._there.update(fields.get(b"key", b"").decode("utf-8", "replace") for _, fields in found)
-            at = int(found[-1][0].partition(b"-")[0])
+            for entry, fields in found:
+                at = int(entry.partition(b"-")[0])
+                self._there[fields.get(b"key", b"").decode("utf-8", "replace")] = at
         self._last = last
         return last if sent is None else sent
 
@@ -159,7 +160,7 @@ class RedisSink(Sink):
 
     def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """Send messages, except those that are there."""
-        fresh = [one for one in messages if one[0] not in self._there] if self._there else messages
+        fresh = [one for one in messages if self._there.pop(one[0], None) is None] if self._there else messages
         for start in range(0, len(fresh), LARGEST):
             some = fresh[start : start + LARGEST]
             tries = itertools.count()
@@ -177,9 +178,8 @@ class RedisSink(Sink):
                 raise one
 
     def flush(self) -> int:
-        """Return the number of the newest entry: every one was acknowledged when it was sent."""
-        self._there.clear()
-        return self._last
+        """Return the number of the newest entry before all that are there and did not come again yet."""
+        return next(iter(self._there.values()), self._last + 1) - 1
 
     def close(self) -> None:
         """Close the connection."""
