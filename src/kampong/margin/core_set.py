@@ -18,6 +18,7 @@ import numpy as np
 
 from kampong._core.compute import one_blas_thread, run
 from kampong.margin.hull import Gap
+from kampong.margin.kernel_rows import WIDE
 from kampong.margin.problem import Options, Problem, Stopped, starts_whole
 from kampong.margin.remote import RemoteRows
 from kampong.margin.working_set import is_crowded, solve_in_working_sets
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 59
 """The largest of 59 random values is among the upper 5 % with probability 0.95 (Tsang et al. 2006)."""
-WIDE = 128
-"""From this many features on, to keep a kernel value costs less than to compute it again."""
 
 
 @dataclass

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float, Integer, Rows
 
+WIDE = 128
+"""From this many features on, to read a kernel value from memory costs less than to compute it again."""
+
 
 class KernelRows:
     """Rows of the kernel matrix of a training set, computed in blocks, kept up to a budget, shared by all problems.
@@ -132,6 +135,26 @@ class KernelRows:
             gather(self.store, slots[stored], np.arange(self.n_samples) if columns is None else columns, stored, out)
         missing = np.flatnonzero(slots < 0)
         self._fill(out, missing, rows[missing], columns)
+        return out
+
+    def square(self, rows: Integer) -> Float:
+        """Return K[rows][:, rows] of stored rows: copied, or computed again if that is cheaper.
+
+        Parameters
+        ----------
+        rows : array of int
+            Rows that are stored.
+
+        Returns
+        -------
+        array of shape (len(rows), len(rows))
+            Kernel values.
+        """
+        out = np.empty((len(rows), len(rows)), dtype=self.dtype)
+        if self.kernel.name in ("precomputed", "callable") or self.width >= WIDE:
+            gather(self.store, self.slot_of[rows], rows, np.arange(len(rows)), out)
+        else:
+            self._fill(out, np.arange(len(rows)), rows, rows)
         return out
 
     def fetch(self, rows: Integer) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from kampong._core.compute import compiled, one_blas_thread, run, split
 from kampong.margin import problem as problems_module
-from kampong.margin.kernel_rows import gather
 from kampong.margin.problem import Stopped
 from kampong.margin.remote import RemoteRows
 from kampong.margin.step_rules import pairwise
@@ -169,9 +168,7 @@ def _improve(problem: Problem, rows: KernelRows, chosen: Integer) -> None:
     """Take pairwise steps on a working set, and bring the margins of all patterns up to date."""
     hull, whole, options = problem.hull.restrict(chosen), problem.hull, problem.options
     assert problem.gradient is not None
-    block = np.empty((len(chosen), len(chosen)), dtype=rows.dtype)
-    gather(rows.store, rows.slot_of[chosen], chosen, np.arange(len(chosen)), block)
-    whole.deflate(block, chosen, chosen)
+    block = whole.deflate(rows.square(chosen), chosen, chosen)
     before, margins, objective = problem.alpha[chosen], problem.gradient[chosen], problem.gap.objective
     alpha, groups, n_groups = before.copy(), hull.groups, 2 if hull.split else 1
     apart = max(
