@@ -34,27 +34,79 @@ ROOMS = (
 
 
 def blocks(path):
-    """Return the Python of a page, one text a block, without the indentation of a list."""
-    found = re.findall(r"^( *)```python\n(.*?)^ *```", path.read_text(), re.MULTILINE | re.DOTALL)
-    return [re.sub(rf"^{indent}", "", text, flags=re.MULTILINE) for indent, text in found]
+    """Return the Python of a page, one text per block, without the indentation of a list."""
+    return [code for code, _ in shown_blocks(path)]
 
 
-ELSEWHERE = {"cluster.md": "its blocks need a cluster", "extend.md": "tests/project/test_extend.py runs its blocks"}
+def shown_blocks(path):
+    """Return the Python of a page, and the output that the page shows below each block; None if it shows none."""
+    fence = r"^( *)```python\n(.*?)^ *```\n(?:\n```output\n(.*?)^```)?"
+    found = re.findall(fence, path.read_text(), re.MULTILINE | re.DOTALL)
+    return [(re.sub(rf"^{indent}", "", text, flags=re.MULTILINE), shown or None) for indent, text, shown in found]
+
+
+ELSEWHERE = {
+    "cluster.md": "its blocks need a cluster",
+    "replace.md": "each recipe has a test of its own",
+    "extend.md": "tests/project/test_extend.py runs its blocks",
+}
 
 
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg")
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path)], ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
+def test_the_python_of_a_page_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     if path.name == "stream.md":  # it begins with a file of the reader
         flowers = load_iris(as_frame=True)
         flowers.data.assign(species=flowers.target_names[flowers.target]).to_csv("flowers.csv", index=False)
-    for text in blocks(path):
+    for text, shown in shown_blocks(path):
         code = compile(text, str(path), "exec")
         if path.name not in ELSEWHERE:
+            capsys.readouterr()
             exec(code, names)
+            assert shown in (None, capsys.readouterr().out), text
     plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", range(5), ids=("LDA", "IncrementalPCA", "river", "SetFit", "pyRiemann"))
+def test_a_recipe_runs_where_its_library_is_installed(number, capsys):
+    recipes = shown_blocks(DOCS / "guide" / "replace.md")
+    assert len(recipes) == 5
+    code, shown = recipes[number]
+    for library in re.findall(r"^from (river|setfit|pyriemann)\b", code, re.MULTILINE):
+        pytest.importorskip(library, reason="a peer of the recipe")
+    exec(compile(code, "replace.md", "exec"), {"__name__": "__main__"})
+    assert shown in (None, capsys.readouterr().out)
+
+
+def test_the_sizes_at_which_something_changes_are_those_of_the_code():
+    from kampong import CoreVectorClassifier
+    from kampong.online.settings import Settings as online
+    from kampong.selection.kernel_width import KEPT
+    from kampong.selection.leave_one_out import most_rows
+    from kampong.selection.settings import SETTINGS as selection
+    from kampong.statistics.scatter import WIDEST
+    from kampong.streaming.schedule import FULL, NARROW
+
+    text = (DOCS / "which.md").read_text()
+    section = text[text.index("## What changes with the number") : text.index("## What each one solves")]
+    sizes = re.findall(r"^\| ([\d,]+) (?:columns|rows|stored)", section, re.MULTILINE)
+    code = [
+        selection.exact_columns,
+        selection.leave_one_out_columns,
+        WIDEST,
+        NARROW,
+        online.narrow,
+        FULL,
+        KEPT,
+        CoreVectorClassifier().max_stored_rows,
+    ]
+    assert [int(size.replace(",", "")) for size in sizes] == code
+    assert f"holds {most_rows(selection.exact_columns + 1):,} rows at most" in section
+    assert f"{most_rows(selection.exact_columns):,} before" in section
+    assert f"Fewer than {selection.fewest_rows} validation rows" in section
 
 
 README = (ROOT / "README.md").read_text()
