@@ -113,14 +113,16 @@ def command(words: list[str] | None = None) -> None:
     parser.add_argument(
         "--patient", action="store_true", help="with defaults: peers that take a quarter of an hour too"
     )
+    parser.add_argument("--peers", action="store_true", help="with tables: only the peers whose results are not kept")
     given = parser.parse_args(words)
     if given.out is not None and not given.names:
         run_all(given.out)
         return
     chosen = given.names or NAMES
     sets = tuple(chosen[1:])
-    if chosen[0] in (*WITH_SETS, "same_results") and (given.patient or (sets and not set(sets) <= set(NAMES))):
-        run(chosen[0], given.out, sets=(*sets, "--patient") if given.patient else sets)
+    flags = [f"--{flag}" for flag in ("patient", "peers") if getattr(given, flag)]
+    if chosen[0] in (*WITH_SETS, "same_results") and (flags or (sets and not set(sets) <= set(NAMES))):
+        run(chosen[0], given.out, sets=(*sets, *flags))
         return
     unknown = sorted(set(chosen) - set(NAMES))
     if unknown:

@@ -7,10 +7,10 @@ curves whose minimum is found between their nodes. No quantity jumps when a row 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from kampong._core.compute import run, split
 
@@ -71,7 +71,16 @@ def least_point(nodes: Float, values: Float) -> float:
 @lru_cache(maxsize=64)
 def _cubics(nodes: tuple[float, ...]) -> Float:
     """Return what takes values at nodes to the coefficients of their cubic spline, (4, pieces, nodes)."""
-    coefficients: Float = CubicSpline(nodes, np.eye(len(nodes))).c
+    # One cubic, and one more that begins at each inner node but the first and the last ("not a knot").
+    m, x = len(nodes), np.array(nodes) - nodes[0]
+    knots = [0.0] * min(m, 4) + x[2:-2].tolist()
+    values, pieces = np.empty((m, m)), np.zeros((4, m - 1, m))
+    for place, knot in enumerate(knots):
+        power, since = min(place, 3), x - knot
+        values[:, place] = np.where(since >= 0, since**power, 0.0)
+        for order in range(power + 1):  # the terms of each piece about its first node
+            pieces[3 - order, :, place] = np.where(since >= 0, comb(power, order) * since ** (power - order), 0.0)[:-1]
+    coefficients: Float = pieces @ np.linalg.inv(values)
     return coefficients
 
 

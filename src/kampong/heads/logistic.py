@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy import optimize
 
 from kampong.heads.linear import LinearHead
 from kampong.heads.logistic_training import BENT, Problem, settle
@@ -161,6 +160,8 @@ def fit_logistic(
     def goal(flat: Float) -> tuple[float, Float]:
         value, slope = problem.both(flat.reshape(K, q) * unit)
         return value, (slope * unit).ravel()
+
+    from scipy import optimize  # few fits need it, and it takes long to import
 
     minimise: Any = optimize.minimize  # its types know no function that returns its slope too
     options = {"maxiter": most, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from kampong._core.compute import project
 from kampong.heads.head import build_head
@@ -229,6 +229,8 @@ def fit_labels(points: Float, labels: Float, own: Float, penalty: float) -> Floa
         error = (special.expit(scores) - labels) * shares[:, None]
         value = -float(shares @ logs.sum(axis=1)) + 0.5 * float((pull * theta * theta).sum())
         return value, ((error.T @ extended + pull * theta) * unit).ravel()
+
+    from scipy import optimize  # few fits need it, and it takes long to import
 
     minimise: Any = optimize.minimize  # its types know no function that returns its slope too
     options = {"maxiter": SETTINGS.label_steps, "gtol": 1e-10, "ftol": 0.0, "maxcor": 10}
