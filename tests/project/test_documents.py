@@ -155,6 +155,16 @@ def test_readme_stays_short():
     assert max(map(len, code.splitlines())) <= 79
 
 
+def test_each_promise_names_tests_that_exist():
+    text = (DOCS / "promises.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
+    for file, name in named:
+        assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file} has no {name}"
+    for section in text.split("\n## ")[1:]:
+        assert "`tests/" in section, f"nothing holds the promises of: {section.splitlines()[0]}"
+    assert len(named) >= 20
+
+
 def anchors(path):
     """Return the places of a page that a link may name: its headings, as GitHub and MyST spell them, and its labels."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
