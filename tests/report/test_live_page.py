@@ -4,17 +4,22 @@ import gzip
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import threading
 import time
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
+from kampong import FisherDiscriminant
+from kampong.online.members import MEMBERS
 from kampong.streaming.history.history import History
 
 pytest.importorskip("tornado", reason="the live page needs the `stream` extra")
@@ -24,6 +29,7 @@ pytest.importorskip("pyarrow", reason="the live page needs the `stream` extra")
 from kampong.report.live import LivePage
 from kampong.report.page import write_report
 from kampong.report.snapshot import take
+from kampong.streaming import learn
 from report_problems import EVIL, data_of, last, run_stream
 
 DESK, PHONE = (1400, 900), (390, 844)
@@ -300,13 +306,13 @@ def test_the_reader_sorts_searches_toggles_and_filters(browser, reports):
     browser.run("one(`[data-pair='${arguments[0]}']`).click()", f"{i} {j}")
     browser.run("pressed('All points').click()")
     assert browser.run("return shown()") == there > 0
-    assert browser.run("return one('.pill').textContent") == f"{names[i]} taken for {names[j]} ✕"
+    assert browser.run("return one('.pill').textContent") == f"{names[i]} predicted as {names[j]} ✕"
     browser.run("one('.pill').click()")
     assert browser.run("return shown()") == len(points["row"])
     # Axes and zoom.
     browser.run("const up = one('#up'); up.value = '2'; up.dispatchEvent(new Event('change'))")
     assert "direction 3" in browser.run("return one('#map svg').textContent")
-    browser.run("pressed('Zoom to 99 %').click()")
+    browser.run("pressed('Most points').click()")
     inside = browser.run("return shown()")
     assert 0.97 * len(points["row"]) <= inside < len(points["row"])
     assert browser.run("return all('#s-map p.note')[0].textContent").startswith(
@@ -335,6 +341,100 @@ def test_the_reader_sorts_searches_toggles_and_filters(browser, reports):
     assert not browser.errors()
 
 
+@pytest.fixture(scope="module")
+def chosen_report(tmp_path_factory):
+    """Return the report of a Fisher model of a stream with one far class, whose ridge and head were chosen."""
+    folder = tmp_path_factory.mktemp("chosen")
+    rng = np.random.default_rng(3)
+    centres = 1.5 * rng.normal(size=(7, 5))
+    centres[6] = 60.0
+    codes = rng.integers(7, size=1500)
+    X = centres[codes] + rng.normal(size=(1500, 5))
+    lines = [",".join([*(f"{value:.3f}" for value in row), f"kind {code}"]) for row, code in zip(X, codes, strict=True)]
+    (folder / "s.csv").write_text("\n".join(["v,w,x,y,z,kind", *lines, ""]))
+    run = learn(str(folder / "s.csv"), FisherDiscriminant(half_life="auto"), label="kind")
+    write_report(folder / "r.html", run.model, run.history, predictor=run.predictor, memory=run.memory)
+    return folder / "r.html"
+
+
+def test_a_far_class_is_named_at_the_edge_and_does_not_squeeze_the_others(browser, chosen_report):
+    browser.size(*DESK)
+    browser.open(chosen_report.as_uri())
+    points, names = data_of(chosen_report)["points"], data_of(chosen_report)["classes"]["name"]
+    far = points["label"].count(names.index("kind 6"))
+    assert browser.run("return shown()") <= len(points["row"]) - far
+    (text,) = browser.run("return all('#map text.far').map((text) => text.textContent)")
+    assert text.strip("← →↑↓") == "kind 6"
+    assert "one class among them" in browser.run("return one('#s-map p.note').textContent")
+    # The others fill the map; with all points they are in a corner.
+    spread = (
+        "const box = one('#map svg svg').getBoundingClientRect();"
+        "const all_ = all('#map path.mark').map((e) => e.getBoundingClientRect());"
+        "const mine = all_.filter((e, k) => all('#map path.mark')[k].style.fill !== 'var(--c6)');"
+        "return (Math.max(...mine.map((e) => e.right)) - Math.min(...mine.map((e) => e.left))) / box.width"
+    )
+    assert browser.run(spread) > 0.8
+    browser.run("pressed('All points').click()")
+    assert browser.run(spread) < 0.5
+    assert browser.run("return shown()") == len(points["row"])
+    assert browser.run("return all('#map text.far').length") == 0
+
+
+def test_choices_say_what_a_loss_is_and_which_learner_predicts(browser, chosen_report):
+    data = data_of(chosen_report)
+    browser.size(*DESK)
+    browser.open(chosen_report.as_uri())
+    words = browser.run("return one('#s-choices p').textContent")
+    assert f"{data['choices']['validation_rows']:,} rows that they had not learnt" in words
+    heads = browser.run("return all('#s-choices table[aria-label^=Heads] tbody tr').map(cells)")
+    losses = sorted(data["choices"]["heads"].values())
+    assert [number(loss) for _, loss, _, _ in heads] == pytest.approx(losses, rel=1e-2)
+    assert [number(more) for _, _, more, _ in heads[1:]] == pytest.approx(
+        [one - losses[0] for one in losses[1:]], rel=0.1
+    )
+    learners = browser.run("return all('#s-choices table[aria-label^=Which] tbody tr').map(cells)")
+    assert len({name for name, _ in learners}) == len(data["choices"]["members"])
+    assert not any("_" in name for name, _ in learners)
+    weights = sorted(data["choices"]["members"].values(), reverse=True)
+    for (_, text), weight in zip(learners, weights, strict=True):
+        assert (text == "< 0.1%" and weight < 5e-4) or number(text) == pytest.approx(weight, abs=5.1e-4)
+
+
+def test_every_member_of_the_contest_has_a_name_in_words():
+    script = resources.files("kampong.report").joinpath("assets/explained.js").read_text("utf-8")
+    known = re.findall(r"^  (\w+): ", script.split("const MEMBERS = {")[1].split("}")[0], re.MULTILINE)
+    assert sorted(known) == sorted(member.name for member in MEMBERS)
+
+
+@pytest.mark.parametrize("size", [DESK, (1000, 800), (700, 800), PHONE])
+def test_no_tile_stands_alone_below_a_full_line(browser, chosen_report, size):
+    browser.size(*size)
+    browser.open(chosen_report.as_uri())
+    lines = browser.run(
+        "return all('.tiles').map((tiles) => {const tops = [...tiles.children].map((e) => e.offsetTop);"
+        "return [...new Set(tops)].map((top) => tops.filter((one) => one === top).length)})"
+    )
+    across = browser.run("return all('.tiles > div').map((e) => e.getBoundingClientRect().right)")
+    assert len(lines) == 2
+    for counts in lines:
+        assert max(counts) - min(counts) <= len(counts) - 1 or max(counts) == 2
+        assert counts == sorted(counts, reverse=True)
+    assert max(across) <= size[0]
+
+
+def test_what_is_cut_off_shows_that_it_scrolls(browser, reports):
+    cue = "const place = one('#s-classes .scroll'); return [place.classList.contains('more-right'), "
+    cue += "place.nextElementSibling.checkVisibility(), place.classList.contains('more-down')]"
+    browser.size(*PHONE)
+    browser.open(reports(20).as_uri())
+    assert browser.run(cue) == [True, True, True]
+    browser.run("const place = one('#s-classes .scroll'); place.scrollTo(place.scrollWidth, place.scrollHeight)")
+    browser.wait(f"{cue}.join() === 'false,true,false'")
+    browser.size(*DESK)
+    browser.open(reports(2).as_uri())
+    assert browser.run(cue) == [False, False, False]
+
+
 def test_everything_can_be_done_with_the_keyboard_alone(browser, reports):
     from selenium.webdriver import Keys
 
@@ -355,7 +455,7 @@ def test_everything_can_be_done_with_the_keyboard_alone(browser, reports):
         "across",
         "up",
         "Errors only",
-        "Zoom to 99 %",
+        "Most points",
         "All points",
         "Zoom in",
         "Zoom out",

@@ -164,18 +164,21 @@ def test_the_verdict_says_what_the_numbers_say(tmp_path):
     write_blobs(tmp_path / "s.csv", bad=(50, 60, 1500))
     run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(ridge=0.1), label="kind")
     figures = run.history.summary()
-    first, *others = verdict_of(run.history)
+    first, second, *others = verdict_of(run.history, run.memory)
     reason = "column 'w' holds 'none at all', which is not a number"
-    assert first == {
+    assert second == {
         "text": f"3 of 2,600 records could not be used; most often: {reason}.",
         "attention": True,
     }
-    assert f"{figures['accuracy']:.1%} of {run.history.scored:,} rows were predicted rightly" in others[0]["text"]
-    assert f"the commonest class {figures['baselines']['majority']:.1%}" in others[0]["text"]
-    assert not any(one["attention"] for one in others)
+    assert first["text"].startswith(
+        f"{figures['accuracy']:.1%} of {run.history.scored:,} rows were predicted correctly"
+    )
+    assert f"the most frequent class in {figures['baselines']['majority']:.1%}" in first["text"]
+    assert f"the last label in {figures['baselines']['last_label']:.1%}" in first["text"]
+    assert not any(one["attention"] for one in (first, *others))
     pairs = {(true, said): count for true, said, count in run.history.outcomes.confusions()[0] if true != said}
     (true, said), count = max(pairs.items(), key=lambda pair: (pair[1], pair[0]))
-    assert f"The most frequent mistake: {true} taken for {said}, {count:,} rows." in [one["text"] for one in others]
+    assert f"The most frequent mistake: {true} predicted as {said}, {count:,} rows." in [one["text"] for one in others]
     assert verdict_of(History()) == []
 
 
@@ -186,7 +189,34 @@ def test_the_verdict_tells_a_model_that_is_no_better_than_guessing(tmp_path):
     run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(ridge=0.1), label="kind")
     first = verdict_of(run.history)[0]
     assert first["attention"]
-    assert re.search(r"The model is no better than the (commonest class|last label)\.", first["text"])
+    assert re.search(r"The model is no better than the (most frequent class|last label)\.", first["text"])
+
+
+def test_the_verdict_warns_of_columns_and_of_a_saved_model_that_will_do_worse(tmp_path):
+    rng = np.random.default_rng(1)
+    rows, missing = 3000, 0
+    with (tmp_path / "s.csv").open("w") as stream:
+        stream.write("order,width,height,kind\n")
+        for number in range(rows):
+            kind = ["Cat", "dog", "cat"][number // 300 % 3]  # the class of a row is that of its neighbours
+            gone = number % 10 == 7
+            missing += gone
+            width = "" if gone else f"{rng.normal():.3f}"
+            stream.write(f"{70000 + number},{width},{rng.normal():.3f},{kind}\n")
+    file = str(tmp_path / "m.kampong")
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(half_life="auto"), label="kind", model_file=file)
+    said = {one["text"]: one["attention"] for one in verdict_of(run.history, run.memory)}
+    assert said["Left out, because the values seem to name the rows: order."]
+    assert said["Classes that differ only in upper and lower case: Cat and cat."]
+    assert said[f"Numbers are missing: width in {missing / rows:.1%} of the rows."] is False
+    saved = run.history.summary()["saved_model"]
+    expected = [text for text in said if text.startswith("Expect the saved model")]
+    assert len(expected) == 1
+    assert f"on {saved['accuracy']:.1%} of rows that come {saved['delay']:,} rows after its last label" in expected[0]
+    assert said[expected[0]], "the label chain predicts this stream, and it has no labels then"
+    # The report from the model file says the same.
+    _, state, _ = read_model(file)
+    assert verdict_of(state.course.history, state.memory) == verdict_of(run.history, run.memory)
 
 
 def test_what_was_chosen_and_since_when(tmp_path):

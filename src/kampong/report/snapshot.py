@@ -90,7 +90,7 @@ def take(
     return {
         "title": title,
         "state": state,
-        "verdict": verdict_of(history),
+        "verdict": verdict_of(history, memory),
         "totals": {
             "rows": history.rows,
             "learnt": _learnt(model),
@@ -135,7 +135,7 @@ def take(
             **curve_of(model, predictor),
         },
         "dead": [one._asdict() for one in history.dead_kinds.kinds()],
-        "facts": _facts(model)
+        "facts": _facts(model, memory)
         + ([] if memory is None else [["columns", memory.schema.summary().removeprefix("columns: ")]])
         + [[str(name), as_text(value)] for name, value in (counters or {}).items()],
         "provenance": [[str(name), as_text(value)] for name, value in (provenance or {}).items()],
@@ -274,19 +274,20 @@ def _parameter(history: History, predictor: Predictor | None) -> str:
     return predictor.criterion.parameter
 
 
-def _facts(model: Any) -> list[list[str]]:
+def _facts(model: Any, memory: Memory | None = None) -> list[list[str]]:
     """Return what the model is and what it uses, without parameters that were left at None."""
     if model is None:
         return [["model", "not started"]]
     facts = [["model", type(model).__name__]]
-    reads = {"rows learnt": "n_samples_seen_", "features": "n_features_in_"}
+    reads = {"rows learnt": "n_samples_seen_"} | ({"features": "n_features_in_"} if memory is None else {})
     if stream_model(model).known is not None:  # solved already
-        reads |= {"solver in use": "solver_", "products with S_w": "n_steps_"}
+        reads |= {"solver": "solver_"}
     for name, attribute in reads.items():
         try:
             facts.append([name, as_text(getattr(model, attribute))])
         except (AttributeError, NotFittedError):
             continue
+    facts += [] if memory is None else [["features", as_text(memory.used)]]  # the model has room for more
     if isinstance(model, BaseEstimator):
         usual = inspect.signature(type(model)).parameters
         given = {name: value for name, value in model.get_params(deep=False).items() if _is_set(usual.get(name), value)}

@@ -18,7 +18,7 @@ const bdi = (text) => h("bdi", null, text)
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text)
 const whole = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-GB"))
 const percent = (share, digits = 1) =>
-  share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`
+  share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)}%`
 // Why there is nothing to show; models that were merged, or fitted at once, have no course.
 const nothing = ({ rows, learnt }) =>
   rows
@@ -147,6 +147,28 @@ function fit(place, most) {
   if (lines[most - 1].getBoundingClientRect().height)
     place.style.maxHeight = `${Math.round(lines[most - 1].getBoundingClientRect().bottom - top) + 2}px`
 }
+// What scrolls fades at the edge behind which there is more, and says so where columns are cut off.
+const cued = new ResizeObserver((entries) => entries.forEach(({ target }) => cue(target)))
+function cue(place) {
+  const right = place.scrollWidth - place.clientWidth - place.scrollLeft > 2,
+    down = place.scrollHeight - place.clientHeight - place.scrollTop > 2
+  place.classList.toggle("more-right", right)
+  place.classList.toggle("more-down", down)
+  const hint = place.nextElementSibling
+  if (hint?.classList.contains("hint")) hint.hidden = place.scrollWidth - place.clientWidth <= 2
+}
+function cueScrolling() {
+  for (const place of document.querySelectorAll(".scroll, .list")) {
+    if (!place.dataset.cued) {
+      place.dataset.cued = "yes"
+      place.addEventListener("scroll", () => cue(place), { passive: true })
+      cued.observe(place)
+      if (place.classList.contains("scroll"))
+        place.after(h("p", { class: "hint", hidden: true, "aria-hidden": "true" }, "More columns: scroll sideways →"))
+    }
+    cue(place)
+  }
+}
 function thin(count, most) {
   if (count <= most) return [...Array(count).keys()]
   return [...Array(most).keys()].map((k) => Math.round((k * (count - 1)) / (most - 1)))
@@ -216,7 +238,7 @@ class LineChart {
     const yText = marked.values.map((value) => [
       value / scale,
       this.share
-        ? `${value.toFixed(marked.digits)} %`
+        ? `${value.toFixed(marked.digits)}%`
         : Math.abs(value) >= 1000
           ? short(value)
           : Number(value.toPrecision(6)).toString(),

@@ -34,11 +34,23 @@ class Verdict {
 
 class Tiles {
   constructor() {
-    this.list = h("dl", { class: "tiles" })
+    this.right = h("dl", { class: "tiles" }) // how often the model is right
+    this.list = h("dl", { class: "tiles" }) // what it has learnt and uses
     this.words = h("p", { class: "note" })
-    this.element = h("div", { id: "figures" }, this.list, this.words)
+    this.element = h("div", { id: "figures" }, this.right, this.list, this.words)
+    new ResizeObserver(() => this.arrange()).observe(this.element)
   }
-  show({ totals, measures, recent, chosen, unscored, baselines, label_delay, late, saved_model }) {
+  // Lines of nearly as many tiles each, so that none stands alone while another line is full.
+  arrange() {
+    for (const tiles of [this.right, this.list]) {
+      const count = tiles.children.length,
+        fit = Math.max(1, Math.floor((this.element.clientWidth + 10) / 160)),
+        lines = Math.ceil(count / Math.max(2, fit))
+      tiles.hidden = !count
+      if (count) tiles.style.setProperty("--across", Math.ceil(count / lines))
+    }
+  }
+  show({ totals, measures, recent, chosen, unscored, baselines }) {
     const tile = (key, name, value, more) =>
       h(
         "div",
@@ -53,7 +65,7 @@ class Tiles {
       share("accuracy", "Accuracy"),
       share("balanced_accuracy", "Balanced accuracy"),
       share("macro_f1", "Macro F1"),
-      tile("last_label", "Last label", percent(baselines.last_label), `majority ${percent(baselines.majority)}`),
+      tile("last_label", "Repeating the last label", percent(baselines.last_label), `majority class ${percent(baselines.majority)}`),
       tile(
         "kappa_last_label",
         "Kappa over last label",
@@ -68,7 +80,6 @@ class Tiles {
       "mean of the run",
     )
     const tiles = [
-      ...(merged ? [] : judged),
       tile(
         "rows",
         "Rows",
@@ -84,7 +95,8 @@ class Tiles {
       ),
     ]
     for (const { name, value, since } of chosen) {
-      const words = name === "half-life" ? (value === "none" ? "none" : rows(value)) : figures(value)
+      if (name === "half-life" && value === "none") continue
+      const words = name === "half-life" ? rows(value) : figures(value)
       tiles.push(
         tile(
           `chosen ${name}`,
@@ -95,25 +107,19 @@ class Tiles {
       )
     }
     if (totals.dead) tiles.push(tile("dead", "Dead letters", whole(totals.dead)))
+    this.right.replaceChildren(...(merged ? [] : judged))
     this.list.replaceChildren(...tiles)
+    this.arrange()
     if (merged) {
       this.words.textContent =
         "This model was merged from parts or fitted at once, so the course of its stream is not known, and no accuracy " +
         "is shown. `kampong score` measures it on rows that it has not seen."
       return
     }
-    const delays = late.map((one) => `${percent(one.accuracy)} ± ${percent(one.standard_error)} by ${rows(one.delay)}`)
-    this.words.textContent =
-      `Every row is predicted before it is learnt${label_delay ? `, ${rows(label_delay)} later` : ""}. ` +
-      "The last label and the majority class need no model. " +
-      (delays.length ? `If labels come late: ${delays.join(", ")}. ` : "") +
-      (saved_model
-        ? `Expect ${percent(saved_model.accuracy)} of the saved model, ${rows(saved_model.delay)} from now, if the classes stay as they were. `
-        : "") +
-      (recent.rows
-        ? `Recent means the latest ${rows(recent.rows)} that were predicted, everywhere on this page` +
-          (recent.rows < recent.most ? ` (half of them, ${whole(recent.most)} at the most).` : ".")
-        : "")
+    this.words.textContent = recent.rows
+      ? `Recent means the latest ${rows(recent.rows)} that were predicted, everywhere on this page` +
+        (recent.rows < recent.most ? ` (half of them, ${whole(recent.most)} at the most).` : ".")
+      : ""
   }
 }
 
@@ -140,11 +146,12 @@ class Confusions {
       { pairs, left_out } = data.confusions
     const matrix = name.length <= MATRIX && !left_out
     const words = matrix
-      ? "Rows are the true classes, columns what they were predicted as; shading is the share of the true class. Choose a cell to see its points on the map."
+      ? "Rows are true classes, columns are predictions; shading is the share of the true class. Choose a cell to see its points on the map."
       : `The most frequent of ${whole(pairs.length)} confusions${left_out ? `; ${rows(left_out)} of rarer ones are not listed` : ""}. Choose one to see its points on the map.`
-    this.element.classList.toggle("wide", matrix && name.length > 12)
+    this.wide = matrix && name.length > 12
+    this.element.classList.toggle("wide", this.wide)
     if (!say(this.part, nothing(data.totals) || (data.totals.scored ? "" : "Nothing was predicted yet."), words)) return
-    if (!matrix && !pairs.length) return void say(this.part, "Every row was predicted rightly.", "")
+    if (!matrix && !pairs.length) return void say(this.part, "Every row was predicted correctly.", "")
     const held = this.place.contains(document.activeElement)
     this.place.setAttribute("role", "region")
     this.place.setAttribute("aria-label", "Confusions, scrollable")
@@ -322,14 +329,17 @@ class ClassTable {
     this.data = data
     const n = data.classes.name.length,
       merged = withoutCourse(data.totals)
+    this.element.classList.toggle("wide", !merged && n > 12 && n <= MATRIX && !data.confusions.left_out) // as the matrix
     const counted = `The rows of ${n === 1 ? "one class" : `${whole(n)} classes`} that the model has learnt, or their weight where rows have weights or age. Choose a heading to sort.`
     const known = this.columns.map(([key]) => !merged || key === "name" || key === "rows")
     if (
       !say(
         this.part,
         merged ? (n ? "" : "Not known: the model does not count its classes.") : nothing(data.totals),
-        merged ? counted : `Support, precision and recall of ${n === 1 ? "one class" : `${whole(n)} classes`} over the whole run; recent recall as said above. Moved: from the mean of the class over the ` +
-          "stream to its latest points, in spreads of a class, chance taken off. Choose a heading to sort.",
+        merged
+          ? counted
+          : "Precision is the share of predictions of a class that were correct, recall the share of its rows that were predicted correctly. " +
+              "Moved is how far its latest points lie from its mean over the stream, in standard deviations of a class, less what chance explains. Choose a heading to sort.",
       )
     )
       return

@@ -1,27 +1,29 @@
 // Accuracy over time with its alarms, directions, choices, dead letters, the model and where it comes from.
 class Drift {
   constructor() {
-    this.part = section("drift", "Accuracy over time", "")
+    this.part = section("drift", "Accuracy over time", "", { wide: true })
     this.element = this.part.element
     this.chart = new LineChart("Accuracy over time", {
       xLabel: "rows so far",
-      yLabel: "predicted rightly",
+      yLabel: "predicted correctly",
       share: true,
     })
     this.alarms = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Alarms, scrollable" })
-    this.part.body.append(this.chart.element, this.alarms)
+    this.late = h("div", null)
+    this.part.body.className = "beside"
+    this.part.body.append(this.chart.element, h("div", null, this.alarms, this.late))
   }
-  show({ progress, alarms, totals, recent }) {
+  show({ progress, alarms, totals, late, label_delay }) {
     this.element.hidden = withoutCourse(totals) // said once, above
     if (this.element.hidden) return
     if (
       !say(
         this.part,
         nothing(totals) || (totals.scored ? "" : "Nothing was predicted yet."),
-        "All rows so far, and the recent ones at each moment. " +
+        `Every row is predicted before it is learnt${label_delay ? `, ${rows(label_delay)} later` : ""}. ` +
           (alarms.count
-            ? `Marks are alarms: ADWIN found that the accuracy ${alarms.count === 1 ? "changed once" : `changed ${whole(alarms.count)} times`}.`
-            : "No alarm: ADWIN found no change of the accuracy."),
+            ? "A mark is an alarm: the ADWIN test found that the accuracy changed there."
+            : "No alarm: the ADWIN test found no change of the accuracy."),
       )
     )
       return
@@ -52,6 +54,16 @@ class Drift {
       ),
     )
     fit(this.alarms, 6)
+    this.late.hidden = !late.length
+    this.late.replaceChildren(
+      h("h3", null, "If labels come late"),
+      plainTable(
+        ["labels come", "accuracy", "standard error"],
+        late.map((one) => [`${rows(one.delay)} late`, percent(one.accuracy), `± ${percent(one.standard_error)}`]),
+        "If labels come late",
+        true,
+      ),
+    )
   }
 }
 
@@ -79,11 +91,11 @@ class Directions {
       !say(
         this.part,
         directions.length ? "" : "No directions yet: they need rows of two classes.",
-        "Its eigenvalue is what a direction adds to the criterion, its share that of all. " +
+        "The percentage is the part of the criterion that a direction holds. " +
           (directions[0]?.columns.length
-            ? `Weights are those of its strongest columns${directions[0].in_spreads ? ", each times the column's spread within the classes" : ""}. `
+            ? `Bars are the weights of its strongest columns${directions[0].in_spreads ? ", each times the standard deviation of the column within the classes" : ""}. `
             : "") +
-          "Below are the classes at its two ends, which it tells apart.",
+          "It separates the classes at its low end from those at its high end.",
       )
     )
       return
@@ -99,7 +111,8 @@ class Directions {
           h(
             "h3",
             null,
-            `Direction ${k + 1}: ${figures(one.eigenvalue)}` + (one.share === null ? "" : `, ${percent(one.share)}`),
+            `Direction ${k + 1}` + (one.share === null ? "" : `: ${percent(one.share)}`),
+            h("small", null, ` eigenvalue ${figures(one.eigenvalue)}`),
           ),
           h(
             "div",
@@ -111,14 +124,14 @@ class Directions {
                 { "aria-hidden": "true" },
                 h("span", {
                   class: weight < 0 ? "weight minus" : "weight",
-                  style: `width:${(88 * Math.abs(weight)) / most}px`,
+                  style: `width:${(100 * Math.abs(weight)) / most}%`,
                 }),
               ),
               h("span", null, figures(weight, 3)),
             ]),
           ),
-          h("p", { class: "ends" }, "low: ", names(one.low)),
-          h("p", { class: "ends" }, "high: ", names(one.high)),
+          h("p", { class: "ends" }, "low end: ", names(one.low)),
+          h("p", { class: "ends" }, "high end: ", names(one.high)),
         )
       }),
     )
@@ -139,32 +152,59 @@ class Directions {
   }
 }
 
+// Members of the contest, in words; their keys are those of `member_weights_`.
+const MEMBERS = {
+  all_rows: "the model of all rows",
+  frequencies: "how frequent each class was recently",
+  label_chain: "the class that follows the last label",
+  softmax: "softmax regression",
+  passive_aggressive: "passive-aggressive steps",
+  least_squares: "least squares, recent rows",
+  discriminant: "linear discriminant of all rows",
+  products: "softmax regression on products of columns",
+  tiles: "softmax regression on intervals of columns",
+  fourier: "softmax regression on random Fourier features",
+  neighbours: "nearest neighbours among the last rows",
+  wide_softmax: "softmax regression on wide rows",
+  wide_passive_aggressive: "passive-aggressive steps on wide rows",
+}
+// A member that takes part several times, at several rates, keeps its number.
+function member(key, keys) {
+  const [name, number] = key.split(" "),
+    several = keys.filter((one) => one.split(" ")[0] === name).length > 1
+  return (MEMBERS[name] ?? name.replaceAll("_", " ")) + (several ? `, rate ${Number(number) + 1}` : "")
+}
+
 class Choices {
   constructor() {
-    this.part = section("choices", "What was chosen, and why", "")
+    this.part = section("choices", "What was chosen, and why", "", { wide: true })
     this.element = this.part.element
     this.curve = new LineChart("Loss against the parameter", {
       xLabel: "parameter",
       yLabel: "loss on held-out rows",
       log: true,
     })
-    this.tables = h("div", null)
-    this.part.body.append(this.curve.element, this.tables)
+    this.first = h("div", null, this.curve.element)
+    this.compared = h("div", null)
+    this.changed = h("div", null)
+    this.part.body.className = "three"
+    this.part.body.append(this.first, this.compared, this.changed)
   }
   show({ choices, chosen }) {
-    const { parameter, log, curve, heads, members, judges } = choices,
+    const { parameter, log, curve, heads, members, validation_rows } = choices,
       name = parameter === "epsilon" ? "ε" : parameter
     this.element.hidden = !log.length && !curve && !Object.keys(heads).length
     if (this.element.hidden) return
     say(
       this.part,
       "",
-      (curve || Object.keys(heads).length ? `On ${rows(judges)} held out; lower is better. ` : "") +
-        (choices.count > 1
-          ? `What is in use changed ${whole(choices.count - 1)} time${choices.count === 2 ? "" : "s"}.`
-          : ""),
+      curve || Object.keys(heads).length
+        ? `Candidates were compared on ${rows(validation_rows)} that they had not learnt. The loss is roughly the share of them ` +
+            "that a candidate gets wrong; lower is better. " +
+            (curve ? `Where losses are nearly equal, the ${name} stays near its usual value. The dot is the ${name} chosen.` : "")
+        : "",
     )
-    this.curve.element.hidden = !curve
+    this.first.hidden = !curve
     if (curve) {
       this.curve.name = `Loss against the ${name}`
       this.curve.xLabel = name
@@ -192,44 +232,58 @@ class Choices {
         : [
             h("h3", null, title),
             plainTable(
-              [words, "loss", ""],
-              order.map(([key, loss]) => [key.replaceAll("_", " "), figures(loss), key === used ? "in use" : ""]),
+              [words, "loss", "more than the best", ""],
+              order.map(([key, loss], k) => [
+                key.replaceAll("_", " "),
+                figures(loss, 3),
+                k ? `+${figures(loss - order[0][1], 2)}` : "–",
+                key === used ? "in use" : "",
+              ]),
               title,
               true,
             ),
           ]
     }
     const last = log.at(-1)
+    const aged = log.some((one) => typeof one.half_life === "number")
     const spell = (one) => [
       whole(one.row),
       figures(one.value),
       one.head.replaceAll("_", " "),
-      one.half_life === null ? "–" : one.half_life === "none" ? "none" : whole(one.half_life),
+      ...(aged ? [typeof one.half_life === "number" ? whole(one.half_life) : "none"] : []),
     ]
-    this.tables.replaceChildren(
-      ...compared("Heads", heads, last?.head ?? chosen.find((one) => one.name === "head")?.value, "head"),
-      ...(Object.keys(members).length
+    const keys = Object.keys(members)
+    this.compared.replaceChildren(
+      ...compared("Heads: from directions to a class", heads, last?.head ?? chosen.find((one) => one.name === "head")?.value, "head"),
+      ...(keys.length
         ? [
-            h("h3", null, "Who predicts"),
+            h("h3", null, "Which learner predicts the stream"),
             plainTable(
-              ["member of the contest", "weight"],
+              ["learner", "weight"],
               Object.entries(members)
                 .sort((a, b) => b[1] - a[1])
-                .map(([key, weight]) => [key.replaceAll("_", " "), figures(weight)]),
-              "Who predicts",
+                .map(([key, weight]) => [member(key, keys), weight < 5e-4 ? "< 0.1%" : percent(weight)]),
+              "Which learner predicts the stream",
               true,
             ),
-            h("p", { class: "note" }, "Every member learns every row. Its recent losses say how much it counts."),
+            h(
+              "p",
+              { class: "note" },
+              "Each predicts and then learns every row. The smaller its recent losses, the larger its weight now.",
+            ),
           ]
         : []),
+    )
+    this.changed.hidden = !log.length
+    this.changed.replaceChildren(
       ...(log.length
         ? [
-            h("h3", null, "When it changed"),
+            h("h3", null, "When the choice changed"),
             h(
               "div",
               { class: "scroll", tabindex: "0", role: "region", "aria-label": "Changes, scrollable" },
               plainTable(
-                ["after row", name, "head", "half-life"],
+                ["after row", name, "head", ...(aged ? ["half-life"] : [])],
                 [...log].reverse().map(spell),
                 choices.count > log.length ? `the latest ${log.length} of ${whole(choices.count)}` : "the latest first",
               ),
@@ -237,7 +291,7 @@ class Choices {
           ]
         : []),
     )
-    if (log.length) fit(this.tables.lastChild, 7)
+    if (log.length) fit(this.changed.lastChild, 12)
   }
 }
 
@@ -253,8 +307,8 @@ class DeadLetters {
     say(
       this.part,
       "",
-      `${totals.dead === 1 ? "One record" : `${whole(totals.dead)} records`} could not be used.` +
-        (file ? ` All of them are in ${file}, one a line, with the reason.` : ""),
+      `${totals.dead === 1 ? "One record" : `${whole(totals.dead)} records`} could not be used, and ${totals.dead === 1 ? "was" : "were"} not learnt.` +
+        (file ? ` ${file} has each of them on a line, with the reason.` : ""),
     )
     this.part.body.replaceChildren(
       h(
@@ -269,7 +323,7 @@ class DeadLetters {
             h(
               "tr",
               null,
-              ["what is wrong", "records", "first in line", "the first of them", "it begins"].map((text, k) =>
+              ["what is wrong", "records", "first line", "reason of the first", "its text"].map((text, k) =>
                 h("th", { class: k === 1 || k === 2 ? null : "words", scope: "col" }, text),
               ),
             ),
@@ -297,7 +351,7 @@ class DeadLetters {
 
 class Facts {
   constructor() {
-    this.run = section("run", "Speed", "Over the last tenth of the time.")
+    this.run = section("run", "Speed", "Rows per second at each moment, over the last tenth of the time so far.")
     this.speed = new LineChart("Speed", { xLabel: "rows so far", yLabel: "rows per second" })
     this.run.body.append(this.speed.element)
     this.part = section("facts", "Model and provenance", "")
@@ -320,6 +374,7 @@ class Facts {
       table(facts),
       ...(provenance.length ? [h("h3", null, "Where it comes from"), table(provenance)] : []),
     )
+    this.element.classList.toggle("wide", progress.speed.filter((value) => value !== null).length < 3)
     this.run.element.hidden = progress.speed.filter((value) => value !== null).length < 3
     if (!this.run.element.hidden)
       this.speed.show(progress.rows, [{ name: "rows per second", values: progress.speed, style: "first" }])

@@ -1,5 +1,6 @@
 // The map of the classes in two directions, and the one list of classes: search, toggle, errors only, axes, zoom.
 const NAMED = 20 // most classes that get an ellipse
+const FEWEST_MEANS = 5 // classes on the map from which on one may lie far out
 
 class ClassMap {
   constructor() {
@@ -39,7 +40,7 @@ class ClassMap {
       this.errors = !this.errors
       this.draw()
     })
-    this.most = press("Zoom to 99 %", () => this.look("most"))
+    this.most = press("Most points", () => this.look("most"))
     this.every = press("All points", () => this.look("all"))
     this.pill = h("button", { type: "button", class: "pill", hidden: true, on: { click: () => this.filter(null) } })
     const step = (words, sign, factor) =>
@@ -234,9 +235,9 @@ class ClassMap {
     this.empty.textContent =
       reason ||
       "A sample of the latest rows, each where it lay when its batch was learnt. " +
-        (n > 1 ? "Names stand at the means of the points shown" : "Each class is a strip") +
-        (n > 1 && data.classes.name.length <= NAMED ? "; ellipses hold about 86 % of a class that is Gaussian" : "") +
-        ". An edge around a point marks a row that was predicted wrongly."
+        (n > 1 ? "A name stands at the mean of its points" : "Each class is a strip") +
+        (n > 1 && data.classes.name.length <= NAMED ? "; an ellipse holds 86% of a Gaussian class" : "") +
+        ". A point with an edge was predicted wrongly."
     this.empty.className = reason ? "empty" : ""
     this.body.hidden = Boolean(reason)
     if (reason) return
@@ -244,7 +245,7 @@ class ClassMap {
       const option = (value, words) => h("option", { value }, words)
       const names = [...Array(n).keys()].map((k) => [k, `direction ${k + 1}`])
       this.across.replaceChildren(...names.map((pair) => option(...pair)))
-      this.up.replaceChildren(...names.map((pair) => option(...pair)), option(-1, "one strip a class"))
+      this.up.replaceChildren(...names.map((pair) => option(...pair)), option(-1, "one strip per class"))
       if (this.y >= n || (this.y === -1 && !this.strips)) this.y = n > 1 ? 1 : -1
       if (this.y === -1 && n > 1 && !this.strips) this.y = 1
       this.x = Math.min(this.x, n - 1)
@@ -313,8 +314,24 @@ class ClassMap {
     }
     return found
   }
-  range(found, side) {
+  // Classes that lie far out, by Tukey's outer fences of the means; they would squeeze the others into a corner.
+  farOut(found) {
+    const groups = new Map(),
+      far = new Set()
+    for (const one of found) groups.set(one.label, [...(groups.get(one.label) ?? []), one])
+    if (groups.size < FEWEST_MEANS || this.pair) return far
+    for (const side of this.y === -1 ? ["x"] : ["x", "y"]) {
+      const means = [...groups].map(([label, some]) => [label, some.reduce((sum, one) => sum + one[side], 0) / some.length])
+      const sorted = means.map(([, mean]) => mean).sort((a, b) => a - b),
+        [low, high] = [quantile(sorted, 0.25), quantile(sorted, 0.75)]
+      for (const [label, mean] of means)
+        if (mean < low - 3 * (high - low) || mean > high + 3 * (high - low)) far.add(label)
+    }
+    return far
+  }
+  range(every, side) {
     if (side === "y" && this.y === -1) return [-0.7, this.data.classes.name.length - 0.3]
+    const found = this.zoom === "all" ? every : every.filter((one) => !this.far.has(one.label))
     const values = found.map((one) => one[side]).sort((a, b) => a - b)
     if (!values.length) return [-1, 1]
     let [low, high] =
@@ -328,6 +345,7 @@ class ClassMap {
     const { classes } = this.data,
       found = this.chosen()
     this.found = found
+    this.far = this.farOut(found)
     if (this.zoom !== "own" || !this.box) this.box = { x: this.range(found, "x"), y: this.range(found, "y") }
     const { x, y } = this.box,
       height = Math.round(Math.max(320, Math.min(560, width * 0.62)))
@@ -421,6 +439,30 @@ class ClassMap {
       labels.append(s("text", { class: "name", x: place[0], y: place[1] + 5, "text-anchor": "middle" }, words))
     }
     this.svg.append(labels)
+    this.drawFar(taken)
+  }
+  // The names of classes outside the view, at the edge where they lie.
+  drawFar(taken) {
+    if (this.zoom !== "most") return
+    const { box, fx, fy } = this.scales,
+      { classes } = this.data
+    for (const label of this.far) {
+      const some = this.found.filter((one) => one.label === label)
+      const x = some.reduce((sum, one) => sum + fx(one.x), 0) / some.length,
+        y = some.reduce((sum, one) => sum + fy(one.y), 0) / some.length
+      const words = cut(classes.name[label], 18),
+        half = 12 + 4.6 * [...words].length
+      const arrow = x > box.right ? "→" : x < box.left ? "←" : y < box.top ? "↑" : y > box.bottom ? "↓" : ""
+      if (!arrow) continue
+      const at = Math.max(box.left + half, Math.min(box.right - half, x))
+      let up = Math.max(box.top + 14, Math.min(box.bottom - 8, y))
+      const step = up > (box.top + box.bottom) / 2 ? -18 : 18
+      for (let tries = 0; tries < 8; tries++, up += step)
+        if (!taken.some(([u, v, w]) => Math.abs(u - at) < half + w && Math.abs(v - up) < 17)) break
+      taken.push([at, up, half])
+      const text = arrow === "←" ? `← ${words}` : `${words} ${arrow}`
+      this.svg.append(s("text", { class: "name far", x: at, y: up, "text-anchor": "middle" }, text))
+    }
   }
   say(found, inside, groups) {
     const { points, classes } = this.data,
@@ -432,13 +474,16 @@ class ClassMap {
     if (this.pair)
       this.pill.replaceChildren(
         bdi(cut(classes.name[this.pair[0]], 16)),
-        " taken for ",
+        " predicted as ",
         bdi(cut(classes.name[this.pair[1]], 16)),
         " ✕",
       )
     const words =
       `${whole(inside.length)} of ${whole(points.row.length)} points shown` +
       (outside ? `; ${whole(outside)} ${outside === 1 ? "lies" : "lie"} outside this view` : "") +
+      (this.far.size && this.zoom === "most"
+        ? `, ${this.far.size === 1 ? "one class among them" : `${whole(this.far.size)} classes among them`} (All points shows them)`
+        : "") +
       (points.turned ? `; ${whole(points.turned)} older ones are left out, as the directions have turned since` : "") +
       "."
     this.count.textContent = words

@@ -20,13 +20,13 @@ function build() {
       "main",
       null,
       drift.element,
-      facts.run.element,
       confusions.element,
       classes.element,
       map.element,
-      choices.element,
       directions.element,
+      choices.element,
       dead.element,
+      facts.run.element,
       facts.element,
     ),
     h("footer", null, "Made by kampong."),
@@ -39,6 +39,7 @@ function build() {
     title.replaceChildren(bdi(data.title))
     state.textContent = data.state
     for (const part of [verdict, map, tiles, confusions, classes, drift, directions, choices, dead, facts]) part.show(data)
+    cueScrolling()
     document.documentElement.dataset.rows = data.totals.rows
     document.documentElement.dataset.shown = data.number ?? 0
   }
