@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.predictor import Predictor
+    from kampong.selection.known_rows import KnownRows
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
 
@@ -57,6 +58,8 @@ class Abilities:
         Take rows out again.
     landmarks : bool
         Place landmarks with the first batch, which should therefore be large.
+    reject : bool
+        Tell rows that look like no class.
     """
 
     learn: bool = True
@@ -68,6 +71,7 @@ class Abilities:
     merge: bool = False
     unlearn: bool = False
     landmarks: bool = False
+    reject: bool = False
 
 
 class Frozen(Protocol):
@@ -191,6 +195,9 @@ class StreamModel(Protocol):
 
     def unlearn(self, X: Rows, y: np.ndarray) -> Receipt:
         """Take rows out again: for `kampong unlearn`."""
+
+    def known_rows(self, predictor: Predictor, most: int) -> KnownRows | None:
+        """Return what tells rows that look like no class, by at most this many kept rows; None while they are few."""
 
     def blank(self, seed: int | None = None) -> Self:
         """Return a model with the same parameters that has learnt nothing: every part of a source begins with one.
@@ -412,6 +419,10 @@ class PartialFitModel:
     def unlearn(self, X: Rows, y: np.ndarray) -> Receipt:
         """Refuse."""
         self._refuse("take rows out again")
+
+    def known_rows(self, predictor: Predictor, most: int) -> KnownRows | None:
+        """Refuse."""
+        self._refuse("tell rows that look like no class")
 
     def blank(self, seed: int | None = None) -> Self:
         """Return a model with the same parameters that has learnt nothing."""

@@ -47,7 +47,7 @@ def run(folder, name="a.csv"):
     source = Source(name, Layout(label="kind", **options["layout"]))
     learn(source, eval(options["model"]), model_file="m",
           out="o.csv", checkpoint_every=0.1, watch=lambda _: time.sleep(options["pause"]),
-          label_delay=options["delay"])
+          label_delay=options["delay"], reject=options["reject"])
 
 def go_on(folder):
     try:
@@ -159,7 +159,19 @@ STREAMS = {
 
 
 def drive(
-    folder, streams, *, rows, longest, seed=0, pause=0.004, model=MARGIN, write=None, layout=None, before=False, delay=0
+    folder,
+    streams,
+    *,
+    rows,
+    longest,
+    seed=0,
+    pause=0.004,
+    model=MARGIN,
+    write=None,
+    layout=None,
+    before=False,
+    delay=0,
+    reject=0.0,
 ):
     """Return what each stream left, a list of rounds, beside the one that nobody killed."""
     if write is None:
@@ -167,7 +179,7 @@ def drive(
     else:
         write(folder / "a.csv", rows)
     options = {"folder": str(folder), "streams": streams, "seed": seed, "longest": longest, "pause": pause}
-    options |= {"model": model, "layout": layout or {}, "before": before, "delay": delay}
+    options |= {"model": model, "layout": layout or {}, "before": before, "delay": delay, "reject": reject}
     if before:
         write_points(folder / "b.csv", rows, seed=1, bad=0.05)
     code = [sys.executable, "-c", DRIVER, json.dumps(options)]
@@ -218,6 +230,14 @@ def test_killed_while_rows_wait_for_their_labels(tmp_path, kills):
     whole, rounds = drive(tmp_path, [("killed", "", kills)], rows=70 * kills, longest=0.7, **options)
     assert all(one == whole for one in rounds["killed"])
     assert [whole[0]["stream"][f"counters.{name}"] for name in ("rows", "waiting")] == [70 * kills, 0]
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.slow)], ids=["ten times", "a hundred times"])
+def test_killed_while_rows_that_look_like_no_class_are_listed(tmp_path, kills):
+    whole, rounds = drive(tmp_path, [("killed", "", kills)], rows=1500, longest=0.7, model=DRIFT, reject=0.05)
+    assert all(one == whole for one in rounds["killed"])
+    assert whole[0]["stream"]["rejected.rejected"] > 20
+    assert len(read(tmp_path / "whole" / "0000" / "m")[0]["stream.rejected.rows"]) > 5
 
 
 def kill(folder, name, kills, rows, **more):

@@ -154,6 +154,7 @@ def _apply(
     reject: float | None = None,
 ) -> None:
     from kampong.streaming.apply_model import apply
+    from kampong.streaming.history.rejected import offered
     from kampong.streaming.sources.source import Source
 
     stop, received = stop_on_signals()
@@ -181,5 +182,7 @@ def _apply(
             f"{done.rejected:,} of {done.rows:,} records look like no class: records "
             f"{', '.join(map(str, done.listed))}{more}. They may be of a new class: label them, and learn them.",
         )
+        for sentence in offered(done.candidates):
+            say(quiet, sentence)
     if received:
         raise SystemExit(128 + received[0])

@@ -248,6 +248,15 @@ def learn(
             rich_help_panel=SOURCE,
         ),
     ] = 0,
+    reject: Annotated[
+        float,
+        typer.Option(
+            help="List rows that look like no class before they are learnt, at most this share of known rows, and "
+            "candidates for a new class.",
+            show_default="0, for none: each row takes longer",
+            rich_help_panel=RESULTS,
+        ),
+    ] = 0.0,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.", rich_help_panel=RESULTS)] = 30.0,
     dead_letters: Letters = "",
     strict: Strict = False,
@@ -310,7 +319,7 @@ def learn(
         from kampong.cli.engine import learn_in_parts, refuse_stream_options
 
         stream_only = {"--follow": follow, "--live": live, "--out": out, "--serve": serve, "--tfidf": tfidf}
-        stream_only["--label-delay"] = label_delay
+        stream_only |= {"--label-delay": label_delay, "--reject": reject}
         refuse_stream_options(engine, source, stream_only, missing)
         learn_in_parts(
             engine,
@@ -372,11 +381,12 @@ def learn(
         key=key,
         again=again,
         label_delay=label_delay,
+        reject=reject,
     )
     if watchers and not quiet and sys.stderr.isatty() and not as_json:
         watchers[0].write(run)
     if report:
-        _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters))
+        _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters) | _told(run))
     _tell_end(run, model, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
     if report:
         say(quiet or as_json, f"{report}: the report.")
@@ -432,6 +442,15 @@ def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
     return {"source": "standard input" if source == "-" else source, "model file": model, "dead letters file": letters}
 
 
+def _told(run: Run) -> dict[str, str]:
+    """Return what is said of rejected rows, with a title for each sentence."""
+    from kampong.streaming.history.rejected import sentences
+
+    found = run.rejections()
+    said = [] if found is None else sentences(found)
+    return {f"rejected rows{f', {place}' if place else ''}": one for place, one in enumerate(said)}
+
+
 def _title(source: str) -> str:
     return "standard input" if source == "-" else Path(source).name
 
@@ -456,6 +475,7 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
             **vars(counters),
             "accuracy": counters.accuracy if counters.scored else None,
             **figures,
+            "rejected": run.rejections(),
             "finished": run.finished,
             "resumed": run.resumed,
             "sources": [{"name": one.name, "rows": one.rows, "dead": one.dead} for one in run.learnt.sources],
@@ -477,7 +497,7 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
     say(quiet, f"{model}: {counters.rows:,} rows{new}{score}{dead}; {state}.")
-    for sentence in (*compared(figures), *late(figures)):
+    for sentence in (*compared(figures), *late(figures), *_told(run).values()):
         say(quiet, sentence)
     tell_dead(quiet, counters.dead - run.earlier.dead, counters.records - run.earlier.records, letters)
     if counters.filled:

@@ -233,7 +233,11 @@ class FisherDiscriminant(FollowsDrift):
     @one_at_a_time
     def scale_(self) -> Float | None:
         """What the columns are divided by first; None where they are taken as they are."""
-        known, statistics = self._read(), self._statistics
+        return self._units_of(self._read())
+
+    def _units_of(self, known: Predictor) -> Float | None:
+        """Return what a predictor of these statistics divides the columns by."""
+        statistics = self._statistics
         if isinstance(self.scale, str) and known.choice is not None and known.choice.units is not None:
             return known.choice.units.copy()
         scaled = known.choice is not None and known.choice.scaled if isinstance(self.scale, str) else self.scale

@@ -16,6 +16,7 @@ from kampong.statistics.scatter import WIDEST, ClassScatter
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
     from kampong.estimators.subspace import DiscriminantSubspace
+    from kampong.predictor import Predictor
 
 
 def score_samples(self: DiscriminantSubspace, X: Any) -> Float:
@@ -72,7 +73,7 @@ def score_known(self: DiscriminantSubspace, X: Any) -> Float:
     check_squarable(rows, f"{type(self).__name__}.score_known")
     with lock_of(self):
         known = _known_rows(self, "score_known")
-    return refuse_overflow("score_known", _scores(self, known, rows))
+    return refuse_overflow("score_known", known.scores(_dense(rows)))
 
 
 def predict_known(self: DiscriminantSubspace, X: Any, rate: float = 0.01, *, unknown: Any = None) -> np.ndarray:
@@ -128,25 +129,13 @@ def predict_known(self: DiscriminantSubspace, X: Any, rate: float = 0.01, *, unk
             "Give a larger rate, or learn more rows."
         )
     found = labels.astype(object if unknown is None else np.promote_types(kind, labels.dtype))
-    found[refuse_overflow("predict_known", _scores(self, known, rows)) < least] = unknown
+    found[refuse_overflow("predict_known", known.scores(_dense(rows))) < least] = unknown
     return found
 
 
 def _of_one_kind(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
     """Tell whether both are numbers, both are text, or both are booleans or objects."""
     return any(first.kind in kinds and second.kind in kinds for kinds in ("iuf", "US", "b", "O"))
-
-
-def _scores(self: DiscriminantSubspace, known: KnownRows, rows: Rows) -> Float:
-    units = _units(self)
-    dense = _dense(rows)
-    return known.scores(dense if units is None else dense / units)
-
-
-def _units(self: DiscriminantSubspace) -> Float | None:
-    """Return what the columns are divided by."""
-    units: Float | None = cast("Any", self).scale_
-    return units
 
 
 def _dense(rows: Rows) -> Float:
@@ -160,22 +149,26 @@ def _known_rows(self: DiscriminantSubspace, method: str) -> KnownRows:
     made_for, found = cast("tuple[Any, KnownRows | None]", vars(self).get("_known_rows", (None, None)))
     if made_for is predictor and found is not None:
         return found
+    found = known_rows(self, predictor, method, most_rows(statistics.n_features))
+    if found is None:
+        _refuse_known(self, method, f"ten rows that can be held out of classes; {statistics.rows_kept} rows were kept")
+    vars(self)["_known_rows"] = predictor, found
+    return found
+
+
+def known_rows(self: DiscriminantSubspace, predictor: Predictor, method: str, most: int) -> KnownRows | None:
+    """Return what tells known rows from others by at most this many kept rows, None if they are too few."""
+    statistics = self._statistics
     if statistics.multilabel:
         _refuse_known(self, method, "one label per row, and these have several")
     if not statistics.holds_scatter:
         _refuse_known(self, method, f"the d × d scatter, which is kept up to {WIDEST} columns")
     if not keeps_rows(statistics):
         _refuse_known(self, method, "a sample of rows, which ridge='auto' keeps")
-    units, view, sample = _units(self), statistics.in_rows(), statistics.sample(most_rows(statistics.n_features))
-    rows = _dense(sample.rows)
-    if units is not None:
-        view, rows = view.in_units(units), rows / units
-    codes, ridge = sample.members.codes, predictor.criterion.value
-    found = KnownRows.of(cast("ClassScatter", view), rows, codes, sample.own, sample.weights, ridge)
-    if found is None:
-        _refuse_known(self, method, f"ten rows that can be held out of classes; {len(rows)} rows were kept")
-    vars(self)["_known_rows"] = predictor, found
-    return found
+    units: Float | None = cast("Any", self)._units_of(predictor)
+    view, sample = statistics.in_rows(), statistics.sample(most)
+    rows, codes, ridge = _dense(sample.rows), sample.members.codes, predictor.criterion.value
+    return KnownRows.of(cast("ClassScatter", view), rows, codes, sample.own, sample.weights, ridge, units)
 
 
 def _refuse_known(self: DiscriminantSubspace, method: str, what: str) -> NoReturn:

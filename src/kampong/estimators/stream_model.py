@@ -21,6 +21,7 @@ from kampong.data.validation import check_weights, validate_batch
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.following import AnsweringContest
 from kampong.estimators.kernel_subspace import KernelPredictor, KernelSubspace
+from kampong.estimators.novelty import known_rows
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.files.contents import flatten
 from kampong.kernels.fourier import FourierBasis
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kampong.contract import Frozen
     from kampong.files import Contents
     from kampong.predictor import Predictor
+    from kampong.selection.known_rows import KnownRows
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
     from kampong.statistics.remote_rows import RowParts
@@ -225,6 +227,8 @@ class FisherModel(SubspaceModel):
         What learns.
     """
 
+    can = replace(SubspaceModel.can, reject=True)
+
     @property
     def follows_drift(self) -> bool:
         """Whether half_life="auto" is set, rows have come, and nothing was taken out or merged."""
@@ -242,6 +246,10 @@ class FisherModel(SubspaceModel):
             return super().frozen_from(contents)
         predictor = self.predictor_from(contents.part("predictor")) if "predictor" in contents else None
         return AnsweringContest.from_state(contents, predictor, self.estimator.n_features_in_)
+
+    def known_rows(self, predictor: Predictor, most: int) -> KnownRows | None:
+        """Return what tells rows that look like no class, None while kept rows are few."""
+        return known_rows(self.estimator, predictor, "known_rows", most)
 
     def let_all_rows_answer(self, alone: bool) -> None:
         """Say whether the model of all rows alone answers once it is saved, rather than the contest."""

@@ -10,24 +10,50 @@ is known of them, and weights are fitted which tell their rows from rows of know
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import linalg, special
 
 from kampong._core.compute import blocks
+from kampong.files.fields import array, plain, read, written
 from kampong.selection.losses import HeldOutLosses
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
+    from kampong.files.contents import Contents
 
 MEASURES = ("nearest row in the metric", "nearest class", "nearest row", "nearest row along the directions", "rest")
 """What is measured of a row; the first one alone counts where classes are too few to leave one out."""
 
 NOTHING = 1e-9
 """A part of a variance, or of a squared length, that is no more than rounding."""
+
+SPACE = (
+    array("mean", "columns"),
+    array("root", "columns", "columns"),
+    array("turn", "columns", "directions"),
+    array("ratios", "directions", low=0.0),
+    array("centres", "classes", "directions"),
+    array("rows", "rows", "columns"),
+    array("white", "rows", "columns"),
+    plain("reach", float, low=0.0),
+)
+FIELDS = (
+    array("usual", str(len(MEASURES))),
+    array("spread", str(len(MEASURES)), low=0.0, finite=False),
+    array("weights", str(len(MEASURES))),
+    array("units", "columns", low=0.0),
+)
+LOSSES = (
+    array("losses", "held"),
+    array("codes", "held", dtype=np.int64, low=0, high=lambda sizes: sizes["classes"] - 1),
+    array("weights", "held", low=0.0),
+    array("learnt", "held", dtype=np.int64, low=0, high=0),
+)
+"""What a file holds of them."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +74,8 @@ class Space:
         The class means along them.
     rows, white : array of shape (n, d)
         The rows kept, less the mean, as they are and in the metric.
+    reach : float
+        How far two rows of a class are apart in the metric: the root of the mean square.
     """
 
     mean: Float
@@ -57,6 +85,7 @@ class Space:
     centres: Float
     rows: Float
     white: Float
+    reach: float
 
     @classmethod
     def of(cls, statistics: ClassScatter, rows: Float, ridge: float) -> Self:
@@ -66,7 +95,8 @@ class Space:
         centres = statistics.means[seen] - mean
         shares = statistics.counts[seen] / statistics.counts.sum()
         least = NOTHING * (np.trace(within) + shares @ np.square(centres).sum(axis=1)) / d
-        within[np.diag_indices(d)] += max(ridge, least)
+        ridge = max(ridge, least)
+        within[np.diag_indices(d)] += ridge
         factor = linalg.cholesky(within, lower=True, check_finite=False)
         root = np.ascontiguousarray(linalg.solve_triangular(factor, np.eye(d), lower=True, check_finite=False).T)
         centres = centres @ root
@@ -74,7 +104,9 @@ class Space:
         kept = sizes[: len(centres) - 1] > NOTHING * sizes[0]
         turn, rows = axes[: len(kept)][kept].T, rows - mean
         ratios = np.square(sizes[: len(kept)][kept])
-        return cls(mean, root, turn, ratios, centres @ turn, rows, rows @ root)
+        # Within the metric is I, less what the ridge adds.
+        reach = float(np.sqrt(2.0 * max(d - ridge * np.square(root).sum(), 0.0)))
+        return cls(mean, root, turn, ratios, centres @ turn, rows, rows @ root, reach)
 
     def measures(self, X: Float) -> Float:
         """Return what is measured of rows, (n, 5), in the order of `MEASURES`; large for rows like the known ones."""
@@ -108,6 +140,8 @@ class KnownRows:
         How much each measure counts.
     losses : HeldOutLosses
         What known rows score that were held out, with the sign turned.
+    units : array of shape (d,)
+        What columns are divided by.
     """
 
     space: Space
@@ -115,10 +149,18 @@ class KnownRows:
     spread: Float
     weights: Float
     losses: HeldOutLosses
+    units: Float
 
     @classmethod
     def of(
-        cls, statistics: ClassScatter, rows: Float, codes: Integer, own: Float, weights: Float, ridge: float
+        cls,
+        statistics: ClassScatter,
+        rows: Float,
+        codes: Integer,
+        own: Float,
+        weights: Float,
+        ridge: float,
+        units: Float | None = None,
     ) -> Self | None:
         """Return what tells known rows from others, fitted on classes that are left out.
 
@@ -134,12 +176,18 @@ class KnownRows:
             What each weighs, and how much weight it stands for.
         ridge : float
             The ridge of the metric.
+        units : array of shape (d,), optional
+            What columns are divided by; the ridge is for such columns.
 
         Returns
         -------
         KnownRows or None
             None where a class is too small to hold out a row, or the rows are too few.
         """
+        if units is None:
+            units = np.ones(rows.shape[1])
+        else:
+            statistics, rows = statistics.in_units(units), rows / units
         classes, codes = np.unique(codes, return_inverse=True)
         K = len(classes)
         folds = K if 2 < K < 2 * SETTINGS.folds else SETTINGS.folds
@@ -168,15 +216,33 @@ class KnownRows:
             counted = _weighed(np.concatenate(same), np.concatenate(new), counted, K)
         scores = ((known - usual) / spread) @ counted
         losses = HeldOutLosses(-scores, codes[held], weights[held], np.zeros(len(held), dtype=np.int64))
-        return cls(Space.of(statistics, rows, ridge), usual, spread, counted, losses)
+        return cls(Space.of(statistics, rows, ridge), usual, spread, counted, losses, units)
 
     def scores(self, X: Float) -> Float:
         """Return the score of each row: larger for rows that look more like a known class."""
-        return np.asarray(((self.space.measures(X) - self.usual) / self.spread) @ self.weights)
+        return np.asarray(((self.space.measures(X / self.units) - self.usual) / self.spread) @ self.weights)
 
     def threshold(self, rate: float) -> float:
         """Return the score that a share of at most `rate` of known rows falls below; −∞ where rows are too few."""
         return -self.losses.threshold(rate)
+
+    def rejected(self, X: Float, least: float) -> np.ndarray:
+        """Return which rows score less than a threshold by more than rounding."""
+        return np.asarray(self.scores(X) < least - NOTHING * abs(least))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        return {**written(FIELDS, self), **written(SPACE, self.space), **written(LOSSES, self.losses, prefix="held_")}
+
+    @classmethod
+    def from_state(cls, contents: Contents) -> Self:
+        """Return what `to_state` wrote, each value checked."""
+        sizes: dict[str, int] = {}
+        space = Space(**read(SPACE, contents, sizes))
+        own = read(FIELDS, contents, sizes)
+        losses = HeldOutLosses(**read(LOSSES, contents, sizes, prefix="held_"))
+        contents.finish()
+        return cls(space=space, losses=losses, **own)
 
 
 def _space(rows: Float, codes: Integer, own: Float, some: np.ndarray, ridge: float) -> Space:

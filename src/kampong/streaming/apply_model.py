@@ -12,6 +12,7 @@ import numpy as np
 from kampong.contract import stream_model
 from kampong.files.model_errors import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
+from kampong.streaming.history.rejected import Rejected, dense_rows, names_of, told
 from kampong.streaming.model_file import read_model
 from kampong.streaming.outputs.letters import dead_letters as letters_to
 from kampong.streaming.outputs.rows import output as rows_to
@@ -40,7 +41,8 @@ LISTED = 20
 class Applied:
     """How far it has come: records read, good ones written, dead letters, missing numbers filled in, unknown keys.
 
-    `rejected` counts the rows that look like no class, and `listed` has the numbers of the first of them.
+    `rejected` counts the rows that look like no class, and `listed` has the numbers of the first of them. `candidates`
+    for a new class are rejected rows that lie together, as `Rejected.summary` gives them.
     """
 
     records: int = 0
@@ -50,6 +52,7 @@ class Applied:
     unknown: int = 0
     rejected: int = 0
     listed: list[int] = field(default_factory=list)
+    candidates: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,10 @@ def _apply(
             "label with --label, and leave out other columns with --drop."
         )
     columns = ("row", *wanted.columns(model))
-    done, keyed = Applied(), bool(scheme_of(out))
+    done, keyed, known, listing = Applied(), bool(scheme_of(out)), None, Rejected(wanted.reject or 0.0)
+    one = stream_model(model)
+    if wanted.reject is not None and one.known is not None:
+        known = one.known_rows(one.known, listing.most(one.width))
     with closing(rows_to(out, columns)) as output, closing(letters_to(dead_letters)) as letters:
         for batch in stream:
             if batch.dead and strict:
@@ -212,9 +218,12 @@ def _apply(
                 keys = batch.keys_of(batch.good.tolist(), done.records) if keyed else []
                 output.add(numbers, values, points, keys)
                 if wanted.reject is not None:
-                    rejected = numbers[values["predicted"] == NONE]
-                    done.rejected += len(rejected)
-                    done.listed += rejected[: LISTED - len(done.listed)].tolist()
+                    places = np.flatnonzero(values["predicted"] == NONE)
+                    done.rejected += len(places)
+                    done.listed += numbers[places][: LISTED - len(done.listed)].tolist()
+                    if known is not None and len(places) and batch.X is not None:
+                        X, labels = dense_rows(batch.X[places], width), [""] * len(places)
+                        listing.add(known, X, labels, numbers[places], done.rows + 1 + places)
             done.records, done.rows = done.records + batch.records, done.rows + batch.rows
             done.dead, done.unknown = done.dead + len(batch.dead), done.unknown + batch.unknown
             if watch is not None:
@@ -223,6 +232,7 @@ def _apply(
                 break
         output.commit()
         letters.commit()
+    done.candidates = told(listing.candidates(known), names_of(memory))
     return done
 
 

@@ -145,8 +145,7 @@ class Increments:
         if self.state is not None:
             receipt = replace(receipt, remarks=(*receipt.remarks, HISTORY))
         if self.state is not None and self.state.course is not None:
-            course = self.state.course  # what predicts beside the model still knows the rows
-            course.predictor = course.coming = course.challenger = None
+            self.state.course.forget_rows()
         return receipt
 
     def merge(self, data: bytes, *, key: Key = None) -> int:
@@ -237,21 +236,27 @@ class Increments:
         assert self.state is not None
         assert self.state.course is not None
         delays, model, start, parts = self.state.course.history.delays, self.model, 0, []
+        rejected = self.state.course.rejected
         rows = self.state.counters.rows
         while start < len(y):
             stop = len(y)
             if model.can.freeze:
                 stop = start + Schedule.of(model).piece(rows, y[start:], classes_present(model))
                 stop = min(stop, start + delays.next_copy - rows)
+                stop = stop if rejected is None else min(stop, start + rejected.room(rows))
             piece, labels = X[start:stop], y[start:stop]
             delays.score(piece, labels, rows)
             said = Answers() if model.follows_drift else answer(model, self.predictor, piece, np.arange(0))
+            if rejected is not None:
+                rejected.look(piece, labels, rows)
             found = model.predict_then_learn(piece, labels, self.predictor)
             if found is not None:
                 said = said._replace(labels=found[0], chances=found[1])
             rows += stop - start
             if model.can.freeze:
                 self.predictor = renewed(model, self.predictor, Schedule.of(model), rows)
+            if rejected is not None:
+                rejected.renew(model, self.predictor, rows)
             copy_due(delays, model, self.predictor, rows, 0)
             parts.append((stop - start, said._replace(points=None)))
             start = stop

@@ -15,6 +15,7 @@ from kampong.files.model_errors import CriterionWarning
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
 from kampong.streaming.history.figures import compared, late, unscored
+from kampong.streaming.history.rejected import names_of, sentences
 from kampong.streaming.model_file import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.targets import check_targets, key_file
 
@@ -86,6 +87,8 @@ def describe(model_file: str, *, key: Key = None) -> dict[str, Any]:
                 for one in learnt.sources
             ]
             found["stream"]["learnt_in_all"] = learnt.count
+            if state.course.rejected is not None:
+                found["stream"]["rejected"] = state.course.rejected.summary(names_of(state.memory))
     return found
 
 
@@ -136,7 +139,7 @@ def show(facts: dict[str, Any]) -> None:
     table.add_row("written by", ", ".join(f"{key} {value}" for key, value in facts["versions"].items()))
     if "columns" in facts:
         table.add_row("columns", facts["columns"]["summary"])
-    stream = facts.get("stream", {})
+    stream, rejected = facts.get("stream", {}), facts.get("stream", {}).get("rejected")
     if stream:
         counters = stream["counters"]
         table.add_row("source", ", ".join(stream["merged"]) if "merged" in stream else _sources(stream))
@@ -148,7 +151,11 @@ def show(facts: dict[str, Any]) -> None:
             table.add_row("accuracy", ", ".join(filter(None, (accuracy, left_out))))
         for sentence in (*compared(stream["figures"]), *late(stream["figures"])) if "figures" in stream else ():
             table.add_row("", sentence)
+        for place, sentence in enumerate(() if rejected is None else sentences(rejected)):
+            table.add_row("" if place else "rejected", sentence)
     console.print(table)
+    if rejected and rejected["latest"]:
+        console.print(_listed(rejected["latest"]))
     if "classes" in facts:
         weights = dict(zip(facts["classes"], facts["class_counts"], strict=True))
         console.print(_series("class", "weight", weights))
@@ -166,6 +173,18 @@ def _sources(stream: dict[str, Any]) -> str:
     if stream["learnt_in_all"] > len(named):
         named.insert(0, f"… {stream['learnt_in_all'] - len(named):,} more")
     return ", ".join(named if stream["finished"] else [*named, f"{stream['source']} (not yet at its end)"])
+
+
+def _listed(rejected: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("rejected row", "label", "most unusual values"):
+        table.add_column(name)
+    for one in rejected[-SHOWN:]:
+        values = ", ".join(f"{name} {value:.4g}" for name, value in one["values"].items())
+        table.add_row(f"{one['row']:,}", one["label"], values)
+    return table
 
 
 def _words(directions: list[list[str]]) -> Any:

@@ -22,6 +22,7 @@ from kampong.streaming.challenger import Challenger
 from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import KINDS, Layout, Schema, as_labels, is_whole
 from kampong.streaming.history.history import History
+from kampong.streaming.history.rejected import Rejected
 from kampong.streaming.late import LONGEST, Waiting, copies_state, take_copies
 from kampong.streaming.outputs.appended import Written
 from kampong.streaming.sources.learnt import DIGITS, Learnt
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
-VERSION = 9
+VERSION = 10
 STREAM = "stream"
 JOURNAL = "journal"
 """The fact that says how much of a journal of requests a model holds; see `kampong.serving.journal`."""
@@ -137,6 +138,8 @@ class Options:
         Whether sources that were learnt before are learnt again.
     label_delay : int
         How many rows late labels are learnt.
+    reject : float
+        The share of known rows that may be rejected, 0 if none are compared.
     """
 
     layout: Layout
@@ -147,6 +150,7 @@ class Options:
     out: str
     again: bool
     label_delay: int = 0
+    reject: float = 0.0
 
     def by_name(self) -> dict[str, Any]:
         """Return all options in one dictionary."""
@@ -170,6 +174,7 @@ class Options:
             out=contents.word("out", ("", "csv", "jsonl")),
             again=contents.flag("again"),
             label_delay=contents.whole("label_delay", high=LONGEST),
+            reject=contents.number("reject", low=0.0, high=1.0),
         )
         contents.finish()
         return options
@@ -201,6 +206,8 @@ class Course:
         A kernel model on new landmarks that is compared with the model.
     waiting : Waiting or None
         Rows that are learnt later, where labels come late.
+    rejected : Rejected or None
+        What is known of rows that look like no class, where they are asked for.
     """
 
     source: str
@@ -213,6 +220,13 @@ class Course:
     challenger: Challenger | None = None
     learnt: Learnt = field(default_factory=Learnt)
     waiting: Waiting | None = None
+    rejected: Rejected | None = None
+
+    def forget_rows(self) -> None:
+        """Drop what knows rows beside the model: some of them were unlearnt."""
+        self.predictor = self.coming = self.challenger = None
+        if self.rejected is not None:
+            self.rejected.forget()
 
     def to_state(self) -> dict[str, Any]:
         """Return what a run needs to go on, by name."""
@@ -233,6 +247,7 @@ class Course:
             **challenger,
             **({"copies": copies} if copies else {}),
             **({"waiting": waiting} if waiting else {}),
+            **({} if self.rejected is None else {"rejected": self.rejected.to_state()}),
         }
 
     @classmethod
@@ -442,6 +457,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     predictor = contents.part("predictor") if "predictor" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
     challenger = contents.part("challenger") if "challenger" in contents else None
+    rejected = contents.part("rejected") if "rejected" in contents else None
     copies, waiting = contents.part("copies"), contents.part("waiting")
     state = StreamState.from_state(contents, grows=model.can.widen)
     _check_model(contents, model, state)
@@ -458,7 +474,24 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
         assert state.course is not None
         state.course.challenger = Challenger.from_state(challenger, model, state.counters.rows)
     _take_late(copies, waiting, model, state)
+    _take_rejected(rejected, state)
     return state
+
+
+def _take_rejected(rejected: Contents | None, state: StreamState) -> None:
+    """Give the stream what it knows of rejected rows."""
+    rate = 0.0 if state.course is None else state.course.options.reject
+    if rejected is None:
+        if rate:
+            raise CheckpointError(
+                f"the state of the stream is not valid: reject is {rate}, and nothing is known of it."
+            )
+        return
+    rejected.require(state.course is not None, "a model that was merged has none")
+    assert state.course is not None
+    found = Rejected.from_state(rejected, state.memory.width, state.counters.rows)
+    rejected.require(found.rate == rate, f"rate is {found.rate}, and the options say {rate}")
+    state.course.rejected = found
 
 
 def _take_late(copies: Contents, waiting: Contents, model: StreamModel, state: StreamState) -> None:

@@ -21,6 +21,7 @@ from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.history import History, candidates
+from kampong.streaming.history.rejected import Rejected, names_of, started
 from kampong.streaming.late import Waiting, answer_late, check_delay, copy_due
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.letters import dead_letters
@@ -60,7 +61,7 @@ SORTED = (
     "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
     "shuffle the records for one that does."
 )
-FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again", "label_delay")
+FREE = ("format", "max_record_bytes", "live", "out", "strict", "max_classes", "again", "label_delay", "reject")
 """Options that belong to a source, so that the next one may have others."""
 
 COORDINATES = 2  # columns of coordinates in an output, where the number of directions is not fixed
@@ -100,6 +101,8 @@ class Run:
         What had come before this source; all zero where the model begins with it.
     remark : str
         What a user should know of the order of the records, "" without anything.
+    rejected : Rejected or None
+        What is known of rows that look like no class, where they are asked for.
 
     Examples
     --------
@@ -129,6 +132,11 @@ class Run:
     skipped: tuple[str, ...] = ()
     earlier: Counters = field(default_factory=Counters)
     remark: str = ""
+    rejected: Rejected | None = None
+
+    def rejections(self) -> dict[str, Any] | None:
+        """Return what is known of rows that look like no class as plain values, None where they are not asked for."""
+        return None if self.rejected is None else self.rejected.summary(names_of(self.memory))
 
 
 def learn(
@@ -148,6 +156,7 @@ def learn(
     key: Key = None,
     again: bool = False,
     label_delay: int = 0,
+    reject: float = 0.0,
 ) -> Run:
     """Learn a stream, batch by batch; if called again with the same arguments, go on from the last save.
 
@@ -193,6 +202,9 @@ def learn(
     label_delay : int
         Learn each row's label only when this many more rows have been predicted, as where labels come late. Default 0.
         The rows that wait are kept in the model file, and learnt at the end of the source.
+    reject : float
+        Count and list rows that look like no class before they are learnt: at most this share of rows of known classes;
+        see `predict_known`. Those that lie together are offered as candidates for a new class. Default 0, for none.
 
     Returns
     -------
@@ -222,7 +234,7 @@ def learn(
     targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
     check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
     learner = _Learner(
-        source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again, label_delay
+        source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again, label_delay, reject
     )
     with held(model_file):
         return _run(learner, letters, checkpoint_every, watch, stop)
@@ -289,6 +301,7 @@ class _Learner:
         key: bytes | None,
         again: bool,
         label_delay: int,
+        reject: float,
     ) -> None:
         self.key, self.again, self.waiting = key, again, Waiting(check_delay(label_delay))
         self.source, self.model_file, self.out_path = source, model_file, out
@@ -296,6 +309,7 @@ class _Learner:
         self.classes = classes
         self.run, self.model = Run(model), stream_model(model)
         check_learns(self.model, model_file)
+        self.run.rejected = started(self.model, reject)
         self.written: dict[str, Written] = {}
         self.files: list[str] = []
         self.letters, self.began = "", False
@@ -467,6 +481,8 @@ class _Learner:
         if self.model.can.landmarks:
             due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
             rows = min(rows, due - self.run.counters.rows)
+        if self.run.rejected is not None:
+            rows = min(rows, self.run.rejected.room(self.run.counters.rows))
         return min(rows, self.run.history.delays.next_copy - self.run.counters.rows)
 
     def _schedule(self) -> Schedule:
@@ -478,6 +494,8 @@ class _Learner:
         run = self.run
         declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
         said = self._ask(X, shown) if run.counters.rows else Answers()
+        if run.rejected is not None:
+            run.rejected.look(X, y, run.counters.rows)
         with warnings.catch_warnings():
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -491,6 +509,8 @@ class _Learner:
             self._compare(X, y, said.labels)
             if run.predictor is not before:
                 self._note_choices()
+        if run.rejected is not None:
+            self._renew_known(run.rejected)
         copy_due(run.history.delays, self.model, run.predictor, run.counters.rows, self.waiting.delay)
         return said
 
@@ -504,6 +524,14 @@ class _Learner:
             run.predictor = renewed(self.model, run.predictor, schedule, rows)
         else:
             self.coming = coming
+
+    def _renew_known(self, rejected: Rejected) -> None:
+        """Find known rows again where that is due."""
+        run = self.run
+        try:
+            rejected.renew(self.model, run.predictor, run.counters.rows)
+        except ValueError as error:
+            raise StreamError(f"--reject: {error}") from None
 
     def _compare(self, X: Rows, y: np.ndarray, said: np.ndarray | None) -> None:
         """Let a model on new landmarks, where there is one, take rows too; at the end of its time the better stays."""
@@ -690,6 +718,7 @@ class _Learner:
             out=format_of(self.out_path) if self.out_path else "",
             again=self.again,
             label_delay=self.waiting.delay,
+            reject=0.0 if self.run.rejected is None else self.run.rejected.rate,
         )
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -708,6 +737,7 @@ class _Learner:
             self.challenger,
             run.learnt,
             self.waiting,
+            run.rejected,
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
 
@@ -733,6 +763,8 @@ class _Learner:
         run.place, run.history, self.written = course.place, course.history, course.written
         self.before = course.source
         run.learnt = course.learnt
+        if run.rejected is not None and course.rejected is not None and course.rejected.rate == run.rejected.rate:
+            run.rejected = course.rejected
         self.run.memory = state.memory
         run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
         self.challenger = course.challenger

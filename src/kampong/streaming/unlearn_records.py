@@ -68,8 +68,7 @@ def unlearn(source: Source, model_file: str, receipt_file: str, *, key: Key = No
     receipt = _take_out(source, learnt, state)
     write_bytes(receipt_file, receipt.to_json().encode())
     if state.course is not None:
-        course = state.course  # what predicts beside the model still knows the rows
-        course.predictor = course.coming = course.challenger = None
+        state.course.forget_rows()
     write_model(model_file, *with_stream(model, state), key=key)
     return receipt, True
 
