@@ -40,9 +40,9 @@ def blocks(path):
 
 def shown_blocks(path):
     """Return the Python of a page, and the output that the page shows below each block; None if it shows none."""
-    fence = r"^( *)```python\n(.*?)^ *```\n(?:\n```output\n(.*?)^```)?"
+    fence = r"^( *)```python\n(.*?)^ *```\n(?:\n *```output\n(.*?)^ *```)?"
     found = re.findall(fence, path.read_text(), re.MULTILINE | re.DOTALL)
-    return [(re.sub(rf"^{indent}", "", text, flags=re.MULTILINE), shown or None) for indent, text, shown in found]
+    return [[re.sub(rf"^{indent}", "", part, flags=re.MULTILINE) or None for part in both] for indent, *both in found]
 
 
 ELSEWHERE = {
