@@ -47,6 +47,17 @@ def test_a_bounded_step_is_the_least_point_of_all_active_sets(seed):
         assert value(step[one]) == pytest.approx(least, rel=1e-9, abs=1e-12)
 
 
+def test_a_problem_of_huge_scores_does_not_slow_the_others():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 200)
+    scores = 2.0 * np.eye(3)[codes] + rng.normal(size=(2, 3, 200, 3))
+    scores[1] *= 1e9
+    validation, start = ValidationRows(codes, np.ones(200)), np.array([0.3, 0.0, 0.0])
+    together, _ = fit_each(scores, validation, start, signed=2, gain=1e-12)
+    alone, _ = fit_each(scores[:1], validation, start, signed=2, gain=1e-12)
+    np.testing.assert_allclose(together[:1], alone, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [40, 1500])
 @pytest.mark.parametrize("signed", [None, 2])
 def test_weights_of_several_problems_meet_the_conditions_of_the_least_loss(n, signed):

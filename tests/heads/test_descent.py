@@ -127,13 +127,15 @@ def test_other_rows_than_validation_rows_are_left_out_right_on_average():
 
 
 @pytest.mark.parametrize(("classes", "columns"), [(2, 3), (3, 4), (5, 2)])
-def test_the_hessian_is_the_change_of_the_slope(classes, columns):
+@pytest.mark.parametrize("begun", [True, False])
+def test_the_hessian_is_the_change_of_the_slope(classes, columns, begun):
     rows, codes, weights = drawn(3, classes=classes, columns=columns)
     problem = Problem(rows, codes, weights / weights.sum(), np.zeros(columns + 1))
     C, rng = contrasts(classes), np.random.default_rng(0)
     np.testing.assert_allclose(C.T @ C, np.eye(classes - 1), atol=1e-14)
     np.testing.assert_allclose(C.sum(axis=0), 0.0, atol=1e-14)
     theta, inner = rng.normal(size=(classes, columns + 1)), rng.normal(size=(classes - 1, columns + 1))
+    theta[:, :-1] *= begun  # at the start only the offsets are not zero
     step = 1e-5 * C @ inner
     change = (problem.both(theta + step)[1] - problem.both(theta - step)[1]) / 2e-5
     found = problem.hessian(theta) @ inner.ravel()

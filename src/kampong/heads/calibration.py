@@ -203,7 +203,8 @@ class _Weighing:
         """Go down by Newton's method with bounds and halved steps; return weights and the log-losses."""
         found, losses = b.copy(), np.zeros(len(b))
         live, free = np.arange(len(b)), np.ones(b.shape, dtype=bool)
-        lift = (precision + 1e-14 * self.sizes.max() ** 2)[:, :, None] * np.eye(b.shape[1])
+        # a score of huge size must not slow the steps of the others: each is lifted by its own rounding
+        lift = (precision + 1e-14 * self.sizes**2)[:, :, None] * np.eye(b.shape[1])
 
         def at(b: Float, live: Integer) -> tuple[Float, Float, Float, Float]:
             loss, slope, hessian = self._at(b, live)

@@ -74,6 +74,8 @@ class Problem:
 
     def few(self, count: int) -> Problem:
         """Return the problem of this many of the rows at most, evenly drawn, where they weigh anything."""
+        if len(self.rows) <= count:
+            return self
         some = slice(None, None, -(-len(self.rows) // count))
         weight = float(self.weights[some].sum())
         if not weight > 0:
@@ -96,6 +98,9 @@ class Problem:
         """Return the second derivatives of the loss along contrasts of the classes, ((K − 1) q, (K − 1) q)."""
         (K, q), n = theta.shape, len(self.rows)
         C, chances = contrasts(K), self.chances(theta, self.rows)
+        if not theta[:, :-1].any():  # at the start all rows have the same probabilities
+            same = C.T @ (np.diag(chances[0]) - np.outer(chances[0], chances[0])) @ C
+            return np.kron(same, (self.rows.T * self.weights) @ self.rows)
         mean, matrix = chances @ C, np.empty(((K - 1) * q, (K - 1) * q))
         for a in range(K - 1):
             both = chances @ (C[:, a : a + 1] * C[:, a:]) - mean[:, a : a + 1] * mean[:, a:]
@@ -192,7 +197,7 @@ def settle(
         The weights.
     """
     few, theta = problem.few(BENT), theta - theta.mean(axis=0)
-    if fresh and len(problem.rows) * theta.size**2 > LARGE:
+    if fresh and few is not problem and len(problem.rows) * theta.size**2 > LARGE:
         theta = _descend(few, theta, few.curvature(few.hessian(theta)), 1e-4, most)
     return _descend(problem, theta, few.curvature(few.hessian(theta) if hessian is None else hessian), gain, most)
 
