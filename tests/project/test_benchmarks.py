@@ -60,6 +60,7 @@ def test_linear_benchmarks_run(monkeypatch, capsys):
         ("counts", 1, "private reaches"),
         pytest.param("same_results", 10, "largest relative difference", marks=pytest.mark.slow),
         ("tables", 50, "half reported"),
+        ("choosing", 50, "first fit, cold"),
         ("cliffs", 20, "harms cost more than"),
         pytest.param("stream", 100, "pyarrow", marks=pytest.mark.slow),
         pytest.param("throughput", 100, "dense CSV", marks=pytest.mark.slow),
