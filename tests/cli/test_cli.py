@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
@@ -192,20 +193,43 @@ def test_inspect_and_merge(tmp_path, capfd):
 
 def test_the_demonstration_runs(tmp_path, capfd):
     pytest.importorskip("tornado", reason="the live page needs the `stream` extra")
+    from report_problems import data_of
+
     printed = call(capfd, "demo", "--folder", tmp_path / "demo")
     assert "$ kampong learn" in printed.err
     assert "1,797 rows, accuracy 0." in printed.err
     report = tmp_path / "demo" / "report.html"
-    assert report.stat().st_size > 10_000
-    assert printed.err.rstrip().endswith(f"Open {report.as_uri()} in a browser.")
+    assert printed.err.rstrip().endswith(report.as_uri())
+    # At each point of the map its digit.
+    points, names = data_of(report)["points"], data_of(report)["classes"]["name"]
+    images, digits = load_digits(return_X_y=True)
+    assert len(points["pictures"]) == len(points["row"]) > 500
+    for row, label, picture in zip(points["row"], points["label"], points["pictures"], strict=True):
+        assert names[label] == str(digits[row - 1])
+        np.testing.assert_allclose([int(level, 16) for level in picture], 15 / 16 * images[row - 1], atol=0.5)
     assert len((tmp_path / "demo" / "predictions.csv").read_text().splitlines()) == 1798
     assert "Model and predictions are identical, bit for bit." in printed.err
-    rows = int(re.search(r"ended by kill -9 after ([\d,]+) rows", printed.err)[1].replace(",", ""))
+    rows = int(re.search(r"Killed after ([\d,]+) rows", printed.err)[1].replace(",", ""))
     assert 0 < rows < 1797
-    accuracies = re.search(r"kampong ([\d.]+)%, SGDClassifier ([\d.]+)%, MLPClassifier ([\d.]+)%", printed.err).groups()
-    assert float(accuracies[0]) == max(map(float, accuracies))
+    accuracies = dict(re.findall(r"(kampong|SGDClassifier|MLPClassifier) +([\d.]+)% correct  █", printed.err))
+    assert len(accuracies) == 3
+    assert max(accuracies, key=lambda name: float(accuracies[name])) == "kampong"
     receipt = json.loads((tmp_path / "demo" / "sevens.receipt.json").read_text())
     assert (receipt["classes_gone"], receipt["rows"]) == ([7], 179)
+    assert f"State before {receipt['before'][:16]}…, after {receipt['after'][:16]}…" in printed.err
+
+
+def test_the_demonstration_opens_its_report_where_there_is_a_screen(monkeypatch):
+    from kampong.cli import demo
+
+    monkeypatch.setattr(demo.sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    assert not demo._display()
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert demo._display()
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 5 10.0.0.2 22")
+    assert not demo._display()
 
 
 def test_every_help_has_examples(capfd):

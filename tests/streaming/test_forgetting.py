@@ -63,7 +63,7 @@ def test_the_model_is_that_of_the_other_records(learnt, capfd):
     table(learnt / "class.csv", range(60, 100))
     options = ("-m", learnt / "model", "-r", learnt / "second.json")
     printed = call(capfd, "unlearn", learnt / "class.csv", *options)
-    assert "gone are the classes versicolor" in printed.err
+    assert "no rows are left of class versicolor" in printed.err
     assert kampong.load(learnt / "model").classes_.tolist() == ["setosa", "virginica"]
     call(capfd, "predict", learnt / "rest.csv", "-m", learnt / "model")
 

@@ -1,7 +1,9 @@
-"""`kampong demo`: digits as a stream, beside two peers; killed and continued; one digit unlearnt; a report."""
+"""`kampong demo`: digits as a stream; killed and continued; compared with two peers; one digit unlearnt; a report."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -20,6 +22,10 @@ FORGOTTEN = "7"
 def demo(
     folder: Annotated[str, typer.Option(help="Where to put data, model and report.")] = "kampong-demo",
     serve: Annotated[bool, typer.Option("--serve", help="Show a live page of the stream.")] = False,
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open the report in a browser.", show_default="if there is a display"),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn 1,797 handwritten digits as a stream, kill it and go on, compare it, unlearn a digit, write a report."""
@@ -30,35 +36,57 @@ def demo(
     digits, model, out, report = (home / f for f in ("digits.csv", "digits.kampong", "predictions.csv", "report.html"))
     write_digits(digits)
     command = ["learn", str(digits), "--label", "digit", "--model", str(model), "--out", str(out)]
+    with subprocess.Popen(  # a process of its own: the peers take longer than everything else
+        [sys.executable, "-c", f"from kampong.cli.demo import peers; peers({str(digits)!r})"], stdout=subprocess.PIPE
+    ) as others:
+        try:
+            say(quiet, "1. Learn a stream of 1,797 handwritten digits. Each is predicted before it is learnt.\n")
+            _remove(model, out)
+            options = ["--report", str(report), *(["--serve"] if serve else [])]
+            say(quiet, f"$ kampong {' '.join([*command, *options])}")
+            app([*command, *options, *(["--quiet"] if quiet else [])], standalone_mode=False)
+            found = _outcome(model, out)
+            _draw_digits(model, digits, report)
 
-    say(quiet, "A stream of 1,797 handwritten digits; each is predicted before it is learnt.")
-    _remove(model, out)
-    options = ["--report", str(report), *(["--serve"] if serve else [])]
-    say(quiet, f"$ kampong {' '.join([*command, *options])}")
-    app([*command, *options, *(["--quiet"] if quiet else [])], standalone_mode=False)
-    found = _outcome(model, out)
+            _remove(model, out)
+            say(quiet, "\n2. Learn it again, end it by kill -9 half-way, and start the same command once more.\n")
+            rows = _killed(command, out, len(digits.read_text().splitlines()) // 2)
+            app([*command, "--quiet"], standalone_mode=False)
+            same = _outcome(model, out)[:2] == found[:2]
+            said = "identical, bit for bit" if same else "NOT the same: a defect, please report it"
+            say(quiet, f"   Killed after {rows:,} rows. Model and predictions are {said}.")
 
-    peers = {"kampong": found[2], **_peers(digits)}
-    said = ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in peers.items())
-    say(quiet, f"\nThe same stream, a row at a time, nothing tuned: {said}.")
-
-    _remove(model, out)
-    rows = _killed(command, out, len(digits.read_text().splitlines()) // 2)
-    say(quiet, f"\nThe same command, ended by kill -9 after {rows:,} rows; and again, to its end:")
-    app([*command, "--quiet"], standalone_mode=False)
-    same = _outcome(model, out)[:2] == found[:2]
-    say(
-        quiet, "Model and predictions are identical, bit for bit." if same else "Model or predictions differ: a defect."
-    )
+            say(quiet, "\n3. Compare: the same stream for two learners of scikit-learn, all at their defaults.\n")
+            accuracies = {"kampong": found[2], **json.loads(others.communicate()[0])}
+        finally:
+            others.kill()
+    for name, accuracy in sorted(accuracies.items(), key=lambda one: -one[1]):
+        say(
+            quiet, f"   {name:<14}{accuracy:6.1%} correct  {'█' * round(200 * (1 - accuracy))} {1 - accuracy:.1%} wrong"
+        )
 
     sevens, receipt = home / "sevens.csv", home / "sevens.receipt.json"
     header, *lines = digits.read_text().splitlines()
     sevens.write_text("\n".join([header, *(line for line in lines if line.endswith(f",{FORGOTTEN}"))]) + "\n")
     receipt.unlink(missing_ok=True)
     taken = ["unlearn", str(sevens), "--model", str(model), "--receipt", str(receipt)]
-    say(quiet, f"\nEvery {FORGOTTEN} is unlearnt:\n$ kampong {' '.join(taken)}")
+    say(quiet, f"\n4. Unlearn every {FORGOTTEN}, as if it had never come.\n\n$ kampong {' '.join(taken)}")
     app([*taken, *(["--quiet"] if quiet else [])], standalone_mode=False)
-    say(quiet, f"\nOpen {report.resolve().as_uri()} in a browser.")
+    states = json.loads(receipt.read_text())
+    say(quiet, f"   State before {states['before'][:16]}…, after {states['after'][:16]}…")
+
+    address = report.resolve().as_uri()
+    say(quiet, f"\n5. The report, with a map on which each digit is drawn where the model puts it:\n   {address}")
+    if browser if browser is not None else sys.stderr.isatty() and _display():
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _display() -> bool:
+    """Tell whether there is a screen that a browser can open on."""
+    on_screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return on_screen and not os.environ.get("SSH_CONNECTION")
 
 
 def _remove(*paths: Path) -> None:
@@ -75,6 +103,22 @@ def _outcome(model: Path, out: Path) -> tuple[str, bytes, float]:
     return learnt.state_digest(), out.read_bytes(), state.counters.accuracy
 
 
+def _draw_digits(model: Path, digits: Path, report: Path) -> None:
+    """Write the report of a model again, with the digits at the points of its map."""
+    import numpy as np
+
+    from kampong.report.page import write_report
+    from kampong.streaming.model_file import read_model
+
+    learnt, state, _ = read_model(str(model))
+    assert state is not None
+    assert state.course is not None
+    pictures = np.loadtxt(digits, delimiter=",", skiprows=1)[:, :-1].reshape(-1, 8, 8) / 16.0
+    where: dict[str, Any] = {"source": digits, "model file": model, "state": "finished"}
+    more: dict[str, Any] = {"predictor": state.course.predictor, "memory": state.memory, "pictures": pictures}
+    write_report(report, learnt, state.course.history, title="Handwritten digits", provenance=where, **more)
+
+
 def _killed(command: list[str], out: Path, stop_at: int) -> int:
     """Run a command in a process of its own, kill it after some rows, and return how many it had predicted."""
     rows = 0
@@ -88,24 +132,31 @@ def _killed(command: list[str], out: Path, stop_at: int) -> int:
     return rows
 
 
-def _peers(digits: Path) -> dict[str, float]:
-    """Return the accuracies of two learners of scikit-learn on the same stream, each row first predicted."""
+def peers(digits: str) -> None:
+    """Print the accuracies of two learners of scikit-learn as JSON, each row first predicted and then learnt.
+
+    Their columns are scaled by what came so far.
+
+    Parameters
+    ----------
+    digits : str
+        The CSV file of the stream, whose last column is the label.
+    """
     import numpy as np
     from sklearn.linear_model import SGDClassifier
     from sklearn.neural_network import MLPClassifier
     from sklearn.preprocessing import StandardScaler
 
     table = np.loadtxt(digits, delimiter=",", skiprows=1)
-    X, y = table[:, :-1], table[:, -1].astype(int)
-    found: dict[str, float] = {}
+    X, y, scaler = table[:, :-1], table[:, -1].astype(int), StandardScaler()
     learners: tuple[Any, ...] = SGDClassifier(random_state=0), MLPClassifier(random_state=0)
-    for model in learners:
-        scaler: Any = StandardScaler()
-        right = 0
-        for i in range(len(X)):
-            row, label = X[i : i + 1], y[i : i + 1]
+    right = dict.fromkeys(learners, 0)
+    for i in range(len(X)):
+        row, label = X[i : i + 1], y[i : i + 1]
+        known = scaler.transform(row) if i else row
+        scaled = scaler.partial_fit(row).transform(row)
+        for model in learners:
             if i:
-                right += int(model.predict(scaler.transform(row))[0] == label[0])
-            model.partial_fit(scaler.partial_fit(row).transform(row), label, classes=np.arange(10))
-        found[type(model).__name__] = right / (len(X) - 1)
-    return found
+                right[model] += int(model.predict(known)[0] == label[0])
+            model.partial_fit(scaled, label, classes=np.arange(10))
+    print(json.dumps({type(model).__name__: count / (len(X) - 1) for model, count in right.items()}))

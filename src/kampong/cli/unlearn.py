@@ -58,6 +58,7 @@ def unlearn(
     found, done = take_out(given, model, receipt, key=key)
     if as_json:
         print(found.to_json(), end="")
-    gone = f"; gone are the classes {', '.join(map(str, found.classes_gone))}" if found.classes_gone else ""
+    names = ", ".join(map(str, found.classes_gone))
+    gone = f"; no rows are left of {'class' if len(found.classes_gone) == 1 else 'classes'} {names}" if names else ""
     again = "" if done else " It was done before: the model is as it was."
     say(quiet, f"{model}: {found.rows:,} rows taken out{gone}; receipt in {receipt}.{again}")

@@ -57,7 +57,7 @@ def write_report(
     provenance : mapping, optional
         Where the data came from and how the run was made; shown as it is given.
     **more : object
-        `predictor` and `memory`, as `kampong.report.snapshot.take` has them.
+        `predictor`, `memory` and `pictures`, as `kampong.report.snapshot.take` has them.
 
     Examples
     --------

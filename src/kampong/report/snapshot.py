@@ -49,6 +49,7 @@ def take(
     state: str = "",
     counters: Mapping[str, Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    pictures: Float | None = None,
 ) -> dict[str, Any]:
     """Return what the page shows of a model and a history at this moment.
 
@@ -73,6 +74,9 @@ def take(
         Further figures of the stream, shown with the model.
     provenance : mapping, optional
         Where the data came from and how the run was made.
+    pictures : array of shape (rows, side, side), optional
+        A small grey picture of each row of the stream in its order, levels from 0 to 1, which the map draws at the
+        points. By default there are none.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def take(
             **_classes(table, order, _movements(history.offsets(), points, names)),
             **({} if weights is None else {"rows": [_number(weights[place]) for place in order]}),
         },
-        "points": _points(points, places, _in_view(points, history.offsets(), predictor)),
+        "points": _points(points, places, _in_view(points, history.offsets(), predictor), pictures),
         "confusions": {
             "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
             "left_out": sum(count for _, _, count in pairs[MOST_PAIRS:]) + forgotten,
@@ -220,8 +224,8 @@ def _in_view(points: Points, offsets: Float, predictor: Predictor | None) -> np.
     return kept
 
 
-def _points(points: Points, places: dict[str, int], kept: np.ndarray) -> dict[str, Any]:
-    """Return the columns of the points that are kept; classes as their places in the table."""
+def _points(points: Points, places: dict[str, int], kept: np.ndarray, pictures: Float | None) -> dict[str, Any]:
+    """Return the columns of the points that are kept; classes as their places in the table, pictures as digits."""
     used = int((~np.isnan(points.coordinates[kept])).any(axis=0).sum())
     some = np.flatnonzero(kept).tolist()
     return {
@@ -231,7 +235,14 @@ def _points(points: Points, places: dict[str, int], kept: np.ndarray) -> dict[st
         "probability": listed(points.probability[kept], 4),
         "coordinates": [listed(points.coordinates[kept, place], 5) for place in range(min(used, DIRECTIONS))],
         "turned": len(kept) - len(some),
+        "pictures": [] if pictures is None else _levels(pictures[points.row_numbers[kept] - 1]),
     }
+
+
+def _levels(pictures: Float) -> list[str]:
+    """Return each picture line by line, one hexadecimal digit per point: 0 for nothing, f for full."""
+    levels = np.round(15 * np.clip(pictures, 0.0, 1.0)).astype(np.int64).reshape(len(pictures), -1)
+    return ["".join(f"{level:x}" for level in picture) for picture in levels.tolist()]
 
 
 def _learnt(model: Any) -> int:

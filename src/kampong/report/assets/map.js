@@ -2,6 +2,19 @@
 const NAMED = 20 // most classes that get an ellipse
 const FEWEST_MEANS = 5 // classes on the map from which on one may lie far out
 
+// A picture from its levels, one hexadecimal digit per point, in a colour of the page.
+function thumbnail(levels, name) {
+  const side = Math.sqrt(levels.length),
+    canvas = h("canvas", { width: side, height: side }),
+    paint = canvas.getContext("2d")
+  paint.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name)
+  ;[...levels].forEach((level, k) => {
+    paint.globalAlpha = parseInt(level, 16) / 15
+    paint.fillRect(k % side, Math.floor(k / side), 1, 1)
+  })
+  return canvas.toDataURL()
+}
+
 class ClassMap {
   constructor() {
     Object.assign(this, {
@@ -393,10 +406,28 @@ class ClassMap {
           )
       }
     }
+    if (this.data.points.pictures.length) this.drawPictures(inside)
     if (!strips) this.drawNames(groups, this.scales)
     this.ring = s("circle", { class: "ring", r: 7, visibility: "hidden" })
     this.svg.append(this.ring)
     this.say(found, inside, groups)
+  }
+  // Pictures of rows at their points, as many as find room; those predicted wrongly come first, with an edge.
+  drawPictures(inside) {
+    const { fx, fy, inner } = this.scales,
+      { points, classes } = this.data,
+      side = 20,
+      taken = []
+    for (const one of [...inside].sort((a, b) => b.wrong - a.wrong)) {
+      const x = fx(one.x),
+        y = fy(one.y)
+      if (taken.some(([u, v]) => Math.abs(u - x) < side && Math.abs(v - y) < side)) continue
+      taken.push([x, y])
+      const place = { x: x - side / 2, y: y - side / 2, width: side, height: side }
+      inner.append(s("rect", { class: one.wrong ? "plate wrong" : "plate", ...place }))
+      const slot = this.slots.get(classes.name[one.label])
+      inner.append(s("image", { class: "picture", href: thumbnail(points.pictures[one.i], `--c${slot % 10}`), ...place }))
+    }
   }
   drawNames(groups, { box, fx, fy, inner }) {
     const { classes } = this.data,
@@ -545,7 +576,9 @@ class ClassMap {
       said = points.predicted[one.i],
       chance = points.probability[one.i]
     const line = (...parts) => h("div", null, ...parts)
+    const picture = points.pictures[one.i]
     this.tip.replaceChildren(
+      ...(picture ? [h("img", { src: thumbnail(picture, "--ink"), alt: "", width: 64, height: 64 })] : []),
       line(`row ${whole(points.row[one.i])}`),
       line("class ", bdi(classes.name[one.label])),
       said < 0
