@@ -248,7 +248,7 @@ BROKERS = {"redis": Redis, "nats": Nats, "kafka": Kafka}
 
 
 def records(rows, *, seed=0, bad=0.0):
-    """Return rows of three classes as dictionaries; some have a text where a number belongs."""
+    """Return rows of three classes as dictionaries; some have a text of their own where a number belongs."""
     rng = random.Random(seed)
     found = []
     for i in range(rows):
@@ -256,7 +256,7 @@ def records(rows, *, seed=0, bad=0.0):
         one = {f"x{j}": round(rng.gauss(0, 1) + 2 * (j == kind), 3) for j in range(4)}
         one = {"id": 3 * i, **one, "kind": "abc"[kind]}
         if i > 50 and rng.random() < bad:
-            one["x1"] = "oops"
+            one["x1"] = f"oops {i}"
         found.append(one)
     return found
 

@@ -295,7 +295,7 @@ def _one_memory(models: Sequence[Any], states: Sequence[StreamState]) -> Memory:
 
 
 def _features(schema: Schema) -> tuple[Any, ...]:
-    columns = schema.numbers, schema.categories, schema.texts, schema.date_parts, schema.indicated
+    columns = schema.numbers, schema.categories, schema.texts, schema.date_parts, schema.indicated, schema.worded
     return *columns, schema.hash_width, schema.width, schema.ngrams, schema.tfidf, schema.label_kind
 
 

@@ -137,6 +137,11 @@ def _unsigned(sign: float, cell: str) -> tuple[float, str]:
     return sign, cell
 
 
+def is_word(value: Any, decimal: str = ".") -> bool:
+    """Tell whether a value is text that is neither missing nor a number."""
+    return isinstance(value, str) and not is_missing(value) and number(value, decimal) is None
+
+
 def _without_currency(cell: str) -> str:
     """Return a cell without the currency at one of its ends."""
     if cell and unicodedata.category(cell[0]) == "Sc":

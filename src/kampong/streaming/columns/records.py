@@ -170,7 +170,7 @@ def _features(schema: Schema, name: str, column: Any, wrong: dict[int, str]) -> 
     if name in schema.date_of:
         return cells.read_dates(column, name, *schema.date_of[name], wrong)
     if name in schema.styled:
-        return [cells.read_numbers(column, name, schema.decimal, wrong)]
+        return [cells.read_numbers(column, name, schema.decimal, {} if name in schema.worded else wrong)]
     return [column.to_numpy(zero_copy_only=False)]
 
 
@@ -218,15 +218,21 @@ def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any,
     places: list[Integer] = []
     signs: list[Integer] = []
     shape = (rows, schema.hash_width)
-    for name in schema.categories:
+    for name in (*schema.categories, *schema.worded):
         coded = columns[name].fill_null("").dictionary_encode()
-        tokens = [f"{name}={value.strip()}".encode() for value in coded.dictionary.to_pylist()]
+        values = [value.strip() for value in coded.dictionary.to_pylist()]
+        counted = np.array(
+            [name in schema.categories or cells.is_word(value, schema.decimal) for value in values], bool
+        )
+        tokens = [f"{name}={value}".encode() for value in values]
         found = np.array([_place(token, schema.hash_width) for token in tokens], dtype=np.int32)
-        indices = found[np.asarray(coded.indices)] if rows else np.empty(0, dtype=np.int32)
-        parts.append(sparse.csr_array((np.ones(rows), indices, np.arange(rows + 1)), shape=shape))
-        places.append(found)
-        signs.append(np.ones(len(found), dtype=np.int64))
-        names += [cut_name(token) for token in tokens]
+        codes = np.asarray(coded.indices) if rows else np.empty(0, dtype=np.int32)
+        there = counted[codes]
+        ends = np.concatenate(([0], np.cumsum(there)))
+        parts.append(sparse.csr_array((np.ones(ends[-1]), found[codes[there]], ends), shape=shape))
+        places.append(found[counted])
+        signs.append(np.ones(counted.sum(), dtype=np.int64))
+        names += [cut_name(token) for token, one in zip(tokens, counted.tolist(), strict=True) if one]
     for name in schema.texts:
         words = hash_words(columns[name], schema.hash_width, schema.ngrams, unit=not schema.tfidf)
         parts.append(sparse.csr_array((words.data, words.indices, words.indptr), shape=shape))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,9 @@ class Schema:
     numbers, categories, texts : tuple of str
         The columns that are features; numbers come first, hashed ones share `hash_width` columns after them.
     styled : tuple of str
-        The numbers that people have typed, such as $1,226.10.
+        The numbers that are read as text: people have typed them, such as $1,226.10, or words stand among them.
+    worded : tuple of str
+        Those of them whose words are values too, hashed as those of a category: 1, 2, 3, "5 or more".
     dates, date_orders, date_parts : tuple of str
         The numbers that are dates, how each is written, and the parts of it that are features.
     decimal : str
@@ -188,6 +191,7 @@ class Schema:
     categories: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     styled: tuple[str, ...] = ()
+    worded: tuple[str, ...] = ()
     dates: tuple[str, ...] = ()
     date_orders: tuple[str, ...] = ()
     date_parts: tuple[str, ...] = ()
@@ -209,8 +213,9 @@ class Schema:
     hints: tuple[str, ...] = field(default=(), compare=False)
 
     def to_state(self) -> dict[str, Any]:
-        """Return the schema as named values for a model file."""
-        return _state_of(self)
+        """Return the schema as named values for a model file; without words among numbers it is as in older files."""
+        state = _state_of(self)
+        return state if self.worded else {name: value for name, value in state.items() if name != "worded"}
 
     @classmethod
     def from_state(cls, contents: Contents) -> Schema:
@@ -222,6 +227,7 @@ class Schema:
             categories=contents.words("categories"),
             texts=contents.words("texts"),
             styled=contents.words("styled"),
+            worded=contents.words("worded") if "worded" in contents else (),
             dates=contents.words("dates"),
             date_orders=contents.words("date_orders"),
             date_parts=contents.words("date_parts"),
@@ -249,11 +255,11 @@ class Schema:
         """Refuse a schema that no source can have given."""
         places = {name: place for place, name in enumerate(self.columns)}
         contents.require(len(places) == len(self.columns) <= WIDEST_TABLE, "columns are too many, or share a name")
-        for kind in ("numbers", "categories", "texts", "styled", "dates", "indicated", "left_out"):
+        for kind in ("numbers", "categories", "texts", "styled", "worded", "dates", "indicated", "left_out"):
             found = [places.get(name, -1) for name in getattr(self, kind)]
             contents.require(-1 not in found, f"{kind} holds a column that is not among the columns")
-            contents.require(found == sorted(found), f"{kind} are not in the order of the columns")
-        used, hashed = (*self.features, self.label, *self.left_out), bool(self.categories or self.texts)
+            contents.require(found == sorted(set(found)), f"{kind} are not in the order of the columns, each once")
+        used, hashed = (*self.features, self.label, *self.left_out), bool(self.categories or self.texts or self.worded)
         contents.require(len(set(used)) == len(used), "numbers, categories, texts, label and left_out share a column")
         named = formats.get(self.format).named_columns
         contents.require(
@@ -268,6 +274,8 @@ class Schema:
         read = {*self.styled, *self.dates}
         apart = read <= set(self.numbers) and len(read) == len(self.styled) + len(self.dates)
         contents.require(apart, "styled and dates hold a column that is not a number, or one twice")
+        valued = set(self.worded) <= set(self.styled) and (self.fills or not self.worded)
+        contents.require(valued, "worded holds a column that is not read as text, or no number is filled in")
         contents.require(
             len(self.dates) == len(self.date_orders) == len(self.date_parts)
             and set(self.date_orders) <= set(cells.ORDERS)
@@ -322,6 +330,7 @@ class Schema:
         dates = [f"{name}: {self.date_of[name][0]}" for name in self.dates]
         kinds = {"number": plain, "date": dates, "category": self.categories, "text": self.texts, "dropped": dropped}
         said = [f"{len(names):,} {kind} ({_some(names)})" for kind, names in kinds.items() if names]
+        said += [f"with words as values: {_some(self.worded)}"] if self.worded else []
         said += [f"with a column where missing: {_some(self.indicated)}"] if self.indicated else []
         said += ["decimal comma"] if self.decimal == "," else []
         return f"columns: {', '.join(said)}; label {self.label} ({self.label_kind})"
@@ -411,7 +420,8 @@ def infer(
             + "".join(f" {hint}" for hint in found.hints)
         )
     indicated = tuple(name for name in numbers if layout.missing == "auto" and _often_missing(values[name]))
-    hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if texts or categories else 0
+    words = texts or categories or found.worded
+    hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if words else 0
     kind = label_kind(values[layout.label] if layout.label else (), classes, typed)
     if layout.label is not None and not classes:
         _refuse_continuous(layout.label, values[layout.label], source, typed)
@@ -422,6 +432,7 @@ def infer(
         categories=tuple(categories),
         texts=tuple(texts),
         styled=tuple(found.styled),
+        worded=tuple(found.worded),
         dates=tuple(found.dates),
         date_orders=tuple(order for order, _ in found.dates.values()),
         date_parts=tuple(" ".join(parts) for _, parts in found.dates.values()),
@@ -450,6 +461,7 @@ class _Columns:
         self.categories: list[str] = []
         self.texts: list[str] = []
         self.styled: list[str] = []
+        self.worded: list[str] = []
         self.dates: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.counters: list[str] = []
         self.left_out: list[str] = []
@@ -484,7 +496,24 @@ def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequenc
             typed_by_hand = any(not is_plain(value) and cells.number(value, decimal) is not None for value in there)
             if (typed_by_hand or decimal == ",") and not typed and _share(there, decimal) >= ENOUGH:
                 found.styled.append(name)
+            if name not in layout.number and layout.missing != "dead":
+                _take_values(found, name, there)
     return found
+
+
+def _take_values(found: _Columns, name: str, there: Sequence[Any]) -> None:
+    """Note the words among the numbers of a column: those that come back often are values, others are mistakes."""
+    counts = _repeated(word for word in there if cells.is_word(word, found.decimal))
+    if not _often(sum(counts.values()), there):
+        return
+    words = list(counts)
+    if name not in found.styled:
+        found.styled.append(name)
+    found.worded.append(name)
+    found.hints.append(
+        f"{name}: the words among its numbers are values too ({', '.join(map(repr, words[:3]))}"
+        f"{', …' if len(words) > 3 else ''}). With --as number:{name}, their records are dead letters."
+    )
 
 
 def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any], typed: bool) -> None:
@@ -519,6 +548,12 @@ def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any]
         found.categories.append(name)
 
 
+def _repeated(values: Iterable[Any]) -> dict[str, int]:
+    """Return how often values occur that are text and occur more than once."""
+    counts = Counter(value.strip() for value in values if isinstance(value, str))
+    return {value: times for value, times in counts.items() if times > 1}
+
+
 def _share(values: Sequence[Any], decimal: str) -> float:
     """Return the share of the values that are numbers as people type them."""
     good = sum(not isinstance(value, str) or cells.number(value, decimal) is not None for value in values)
@@ -547,8 +582,12 @@ def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def _often_missing(values: Sequence[Any]) -> bool:
-    gone = sum(is_missing(value) for value in values)
-    return gone >= 2 and gone >= FREQUENT * len(values)
+    return _often(sum(is_missing(value) for value in values), values)
+
+
+def _often(times: int, values: Sequence[Any]) -> bool:
+    """Tell whether something that occurs so often among values is no accident."""
+    return times >= 2 and times >= FREQUENT * len(values)
 
 
 def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
@@ -559,10 +598,13 @@ def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
 
 
 def label_kind(values: Iterable[Any], classes: Sequence[Any] = (), typed: bool = False) -> str:
-    """Return "integer" where at least half of the labels, and all declared classes, are whole numbers."""
+    """Return "integer" where at least half of the labels, and all declared classes, are whole numbers.
+
+    A word that occurs twice is a class, as 10+ after 8 and 9, and then all labels are words.
+    """
     there = [value for value in values if value is not None and value != ""]
     whole = sum(is_whole(value) and not (typed and isinstance(value, str)) for value in there)
-    agree = whole >= ENOUGH * len(there) and (there or classes)
+    agree = whole >= ENOUGH * len(there) and (there or classes) and not _repeated(filter(cells.is_word, there))
     return "integer" if agree and all(is_whole(label) for label in classes) else "string"
 
 

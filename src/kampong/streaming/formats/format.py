@@ -74,6 +74,9 @@ class Part(Protocol):
     def begins(self) -> bool:
         """Whether it is the first of its file, and may hold a header."""
 
+    def sample(self) -> Any:
+        """Return it with the records that come next, where they were read already."""
+
 
 class Opened(Protocol):
     """A source that is open: its parts, the files that were learnt before and left out, and how to close it."""

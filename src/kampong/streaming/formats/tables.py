@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 SMALLEST, LARGEST, GROWTH = 128, 8192, 4
+SAMPLE = 2**16  # cells by which it is decided what the columns are
 
 READING_FAILS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 """What pyarrow raises for damaged files, depending on where the damage is."""
@@ -125,11 +126,17 @@ class Slice:
     row: int
     end: AnyPlace
     blank: bool = False
+    ahead: Any = None
+    """The same rows and those that come next, at the start of a source."""
 
     @property
     def begins(self) -> bool:
         """Whether it is the first of its file."""
         return self.row == 0
+
+    def sample(self) -> Slice:
+        """Return the slice with the rows that come next, where they were read already."""
+        return self if self.ahead is None else replace(self, table=self.ahead, ahead=None)
 
     def places(self) -> list[tuple[int, int, bytes]]:
         """Return number, rows before it and the text of every record."""
@@ -276,7 +283,8 @@ class Tables:
             size = min(LARGEST, max(SMALLEST, self.place.row // GROWTH), batch.num_rows - at)
             row = self.place.in_file
             self.place = replace(self.place, row=self.place.row + size, in_file=row + size)
-            yield Slice(batch.slice(at, size), row, self.place)
+            shown = max(size, min(FIRST, SAMPLE // max(batch.num_columns, 1)))
+            yield Slice(batch.slice(at, size), row, self.place, ahead=None if row else batch.slice(at, shown))
             at += size
 
 

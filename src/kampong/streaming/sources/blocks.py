@@ -36,6 +36,7 @@ MAX_RECORD = 8 * 2**20
 HOPELESS = 8  # a line this many times longer than the longest record is not read as a line
 LARGEST_SIZE = 2**60
 PAUSE = 0.2
+SAMPLE = 64 * 2**10  # bytes by which it is decided what the columns are; the cells of more would take too long to read
 LATE = 1.0  # seconds after which the lines that a pipe has given so far are a block
 BLANK = (b"", b"\r")
 
@@ -131,6 +132,8 @@ class Block:
     line: int
     end: Place
     too_long: int = 0
+    ahead: bytes = b""
+    """The lines that come next, at the start of a source: they help to find what the columns are."""
 
     @property
     def blank(self) -> bool:
@@ -163,7 +166,12 @@ class Block:
 
     def without_start(self, size: int) -> Block:
         """Return the block less its first bytes, which were a header."""
-        return Block(self.data[size:], self.offset + size, self.line + self.data.count(b"\n", 0, size), self.end)
+        line = self.line + self.data.count(b"\n", 0, size)
+        return replace(self, data=self.data[size:], offset=self.offset + size, line=line)
+
+    def sample(self) -> Block:
+        """Return the block with the lines that come next, where they were read already."""
+        return replace(self, data=self.data + self.ahead, ahead=b"")
 
 
 class Blocks:
@@ -200,6 +208,7 @@ class Blocks:
             raise SourceError(f"{path}: --follow needs a plain file that grows; this is {what}.")
         self.place = place
         self._buffer, self._ended = b"", False
+        self._damage: SourceError | None = None
         self._waits = not follow and not self.compression and self._is_pipe()
         self._running = hashlib.sha256()
         if self.place.offset and skip:
@@ -230,7 +239,13 @@ class Blocks:
 
     def _next(self) -> Block | None:
         wanted = min(LARGEST, max(self._smallest, (self.place.before + self.place.offset) // GROWTH))
-        self._fill(wanted, late=time.monotonic() + LATE)
+        first, late = self.place.offset == 0, time.monotonic() + LATE
+        self._fill(wanted, late=late)
+        if first:
+            try:
+                self._fill(SAMPLE, late=late)
+            except SourceError as error:  # what comes before the damage is learnt first
+                self._damage = error
         cut = self._buffer.rfind(b"\n", 0, wanted) + 1
         if self._ended and len(self._buffer) <= wanted:
             cut = len(self._buffer)
@@ -244,7 +259,9 @@ class Blocks:
             return None
         data, self._buffer = self._buffer[:cut], self._buffer[cut:]
         self._running.update(data)
-        return Block(data, self.place.offset, self.place.line, self._after(data, len(data), _lines(data)))
+        ahead = self._buffer[: self._buffer.rfind(b"\n", 0, SAMPLE) + 1] if first else b""
+        end = self._after(data, len(data), _lines(data))
+        return Block(data, self.place.offset, self.place.line, end, ahead=ahead)
 
     def _whole_records(self, end: int) -> int:
         """Return where to cut before the end of a line, so that a record of several lines stays whole."""
@@ -266,23 +283,25 @@ class Blocks:
         if len(self._buffer) >= wanted:
             return
         parts, size = [self._buffer], len(self._buffer)
-        while size < wanted and not self._ended:
-            if late is not None and self._waits and not self._comes(late) and any(b"\n" in one for one in parts):
-                break
-            part = self._read(wanted - size)
-            parts.append(part)
-            size += len(part)
-            if part:
-                if more and self._waits:
+        try:
+            while size < wanted and not self._ended:
+                if late is not None and self._waits and not self._comes(late) and any(b"\n" in one for one in parts):
                     break
-                continue
-            if not self.follow:
-                self._ended = True
-            elif self._stopped() or any(b"\n" in one for one in parts):
-                break
-            else:
-                self._wait(size)
-        self._buffer = b"".join(parts)
+                part = self._read(wanted - size)
+                parts.append(part)
+                size += len(part)
+                if part:
+                    if more and self._waits:
+                        break
+                    continue
+                if not self.follow:
+                    self._ended = True
+                elif self._stopped() or any(b"\n" in one for one in parts):
+                    break
+                else:
+                    self._wait(size)
+        finally:
+            self._buffer = b"".join(parts)
 
     def _comes(self, late: float) -> bool:
         """Wait until a pipe has bytes, or until it is late; tell whether it has some."""
@@ -299,6 +318,8 @@ class Blocks:
         time.sleep(PAUSE)
 
     def _read(self, size: int) -> bytes:
+        if self._damage is not None:
+            raise self._damage
         try:
             return bytes(self._file.read(size) or b"")
         except (OSError, EOFError, zlib.error) as error:

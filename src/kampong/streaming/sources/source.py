@@ -42,7 +42,7 @@ class Source:
         A file, a folder of files of one format, "-" for stdin, or an address such as "redis://host/stream": `kampong
         sources` lists them. gzip and Zstandard are recognised by their first bytes.
     layout : Layout
-        The label, the format and other facts; the rest is found in the first block.
+        The label, the format and other facts; the rest is found in the first records.
     follow : bool
         Whether to wait for more at the end of the source.
     live : bool
@@ -239,7 +239,7 @@ class Source:
             return chosen.fit(self, schema, columns), columns, first
         if first.blank:
             raise SourceError(f"{self.path}: the source holds no record.")
-        return chosen.describe(self, columns, first, classes), columns, first
+        return chosen.describe(self, columns, first.sample(), classes), columns, first
 
     def _bodies(
         self, chosen: Format, parts: Iterator[Part], expected: Sequence[str], schema: Schema, *, goes_on: bool = False
