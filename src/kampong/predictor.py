@@ -187,7 +187,7 @@ class Predictor:
     def _in_blocks(self, X: Rows, answer: Callable[[Rows], Any]) -> Any:
         """Return what is said of rows; heads hold many numbers per row, this many rows are asked in blocks."""
         numbers = len(self.components) + len(self.hidden) + len(self.classes)
-        parts = list(blocks(X.shape[0], 8 * numbers, target=BLOCK))
+        parts = blocks(X.shape[0], 8 * numbers, target=BLOCK)
         return answer(X) if len(parts) <= 1 else np.concatenate([answer(X[part]) for part in parts])
 
     def linear(self) -> tuple[Float, Float] | None:

@@ -206,11 +206,10 @@ def block_rows(row_bytes: int, *, target: int = BLOCK_BYTES) -> int:
     return max(64, target // max(row_bytes, 1))
 
 
-def blocks(n: int, row_bytes: int, *, target: int = BLOCK_BYTES) -> Iterator[slice]:
+def blocks(n: int, row_bytes: int, *, target: int = BLOCK_BYTES) -> list[slice]:
     """Cut `n` rows into slices of about `target` bytes, 64 rows at the least."""
     step = block_rows(row_bytes, target=target)
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 def stack(first: Rows, second: Rows) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,6 +127,7 @@ class LabelIndex:
         for label in new:
             self._codes[label] = len(self.labels)
             self.labels.append(label)
+            vars(self).pop("order", None)
             if isinstance(label, str):
                 self._longest, self._letters = max(self._longest, len(label)), self._letters + len(label)
         self.dtype = self._joined(dtype)
@@ -135,6 +137,7 @@ class LabelIndex:
         kept = np.ones(len(self.labels), dtype=bool)
         kept[gone] = False
         self.labels = [label for label, stays in zip(self.labels, kept, strict=True) if stays]
+        vars(self).pop("order", None)
         self._codes = {label: code for code, label in enumerate(self.labels)}
         lengths = [len(label) for label in self.labels if isinstance(label, str)]
         self._longest, self._letters = max(lengths, default=0), sum(lengths)
@@ -194,10 +197,12 @@ class LabelIndex:
             return dtype
         return np.dtype(object) if "O" in (self.dtype.kind, dtype.kind) else np.result_type(self.dtype, dtype)
 
-    @property
+    @cached_property
     def order(self) -> Integer:
-        """Return the numbers of the classes in the sorted order of their labels."""
-        return np.asarray(sorted(range(len(self.labels)), key=self.labels.__getitem__), dtype=np.int64)
+        """The numbers of the classes in the sorted order of their labels, not to be written to."""
+        order = np.asarray(sorted(range(len(self.labels)), key=self.labels.__getitem__), dtype=np.int64)
+        order.flags.writeable = False
+        return order
 
     @property
     def sorted(self) -> np.ndarray:

@@ -151,7 +151,7 @@ class KernelScatter(ClassScatter):
         weights = check_weights(sample_weight, X.shape[0])
         reading = self._read(y, weights, decay, classes)
         kept = None if self.kept is None else self.kept._check(X, self.kept._read(y, weights, 1.0))
-        parts = list(blocks(X.shape[0], self.basis.rank * float_type(X).itemsize, target=VALUES_BYTES))
+        parts = blocks(X.shape[0], self.basis.rank * float_type(X).itemsize, target=VALUES_BYTES)
         if len(parts) == 1:
             self._learn(self._check(self.basis.values(X), reading))
         else:  # summed up apart, since a later block may be refused
