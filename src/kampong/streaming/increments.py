@@ -14,39 +14,30 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kampong.contract import stream_model
 from kampong.files import pack
 from kampong.files.model_errors import CriterionWarning
 from kampong.streaming import formats, sources
 from kampong.streaming.errors import StreamError
+from kampong.streaming.history.history import History
 from kampong.streaming.inspection import merge_states
-from kampong.streaming.late import copy_due
+from kampong.streaming.learner import Learner
 from kampong.streaming.model_file import JOURNAL, read_model_bytes, with_stream
-from kampong.streaming.prediction import (
-    Answers,
-    answer,
-    check_learns,
-    classes_present,
-    eigenvalues_of,
-    renewed,
-    settle,
-    together,
-)
-from kampong.streaming.schedule import Schedule
+from kampong.streaming.prediction import check_learns, eigenvalues_of, settle, together
 from kampong.streaming.sources.learnt import Fingerprint
 from kampong.streaming.unlearn_records import HISTORY, check_can_unlearn, take_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+
     from kampong._core.compute import Rows
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
     from kampong.statistics.receipt import Receipt
     from kampong.streaming.columns.records import Batch
-    from kampong.streaming.model_file import StreamState
+    from kampong.streaming.model_file import Course, StreamState
 
 SERVED = "kampong serve"
 """The name under which a model remembers the rows that it has learnt from requests."""
@@ -66,10 +57,28 @@ class Increments:
     """
 
     def __init__(self, name: str, estimator: Any, state: StreamState | None) -> None:
-        self.name, self.state = name, state
-        self.model = stream_model(estimator)
-        course = None if state is None else state.course
-        self.predictor: Predictor | None = None if course is None else course.predictor
+        self.name = name
+        self._go_on(estimator, state)
+
+    def _go_on(self, estimator: Any, state: StreamState | None) -> None:
+        """Go on with an estimator, and with what is known of its stream."""
+        self.state, self.model = state, stream_model(estimator)
+        self.learner: Learner | None = None
+        if state is not None:
+            course = state.course
+            self.learner = (
+                Learner(estimator, state.counters, History(), state.memory, beside=False)
+                if course is None
+                else Learner(
+                    estimator,
+                    state.counters,
+                    course.history,
+                    state.memory,
+                    predictor=course.predictor,
+                    rejected=course.rejected,
+                    beside=False,
+                )
+            )
 
     @property
     def rows(self) -> int:
@@ -106,23 +115,22 @@ class Increments:
 
     def _learn(self, batch: Batch) -> int:
         """Learn the rows of a batch."""
-        started = time.monotonic()
-        state, y = self.state, batch.y
-        assert batch.X is not None
-        assert y is not None
-        self._check_classes(y)
-        if state is None:
-            self.model.learn(batch.X, y)
+        started, state, learner = time.monotonic(), self.state, self.learner
+        if state is None or learner is None:
+            self.model.learn(*_labelled(batch))
             return 0
-        batch = self._remember(batch)
-        assert batch.X is not None
+        counters, right = learner.counters, learner.counters.correct
+        batch = learner.remember(batch)
         if state.course is None:  # merged: what a stream predicts with is not kept
-            self.model.learn(batch.X, y)
-            predicted = np.full(batch.rows, None, dtype=object)
-        else:
-            state.course.coming = state.course.challenger = None
-            predicted = self._predict_then_learn(batch.X, y)
-        return self._count(batch, predicted, time.monotonic() - started)
+            self.model.learn(*_labelled(batch))
+            counters.rows += batch.rows
+            counters.records += batch.records
+            return 0
+        self._check_classes(learner.known, state.course)
+        state.course.coming = state.course.challenger = None
+        predicted = together([(rows.stop - rows.start, one._replace(points=None)) for rows, one in learner.take(batch)])
+        self._note(batch, predicted.predicted, state.course, time.monotonic() - started)
+        return counters.correct - right
 
     def unlearn(self, batch: Batch) -> Receipt:
         """Take the rows of a batch out again; on an error nothing has changed.
@@ -141,11 +149,11 @@ class Increments:
         changed = stream_model(copy.deepcopy(self.model.estimator))
         with said_before():
             receipt = take_batch(self.name, changed, self.state, batch)
-        self.model, self.predictor = changed, None
         if self.state is not None:
             receipt = replace(receipt, remarks=(*receipt.remarks, HISTORY))
         if self.state is not None and self.state.course is not None:
             self.state.course.forget_rows()
+        self._go_on(changed.estimator, self.state)
         return receipt
 
     def merge(self, data: bytes, *, key: Key = None) -> int:
@@ -166,8 +174,7 @@ class Increments:
         other = read_model_bytes(data, "the model that was sent", key=key)
         mine = copy.deepcopy((self.model.estimator, self.state))
         theirs = Increments("the model that was sent", *other).rows
-        merged, state = merge_states([mine, other], [self.name, "the model that was sent"])
-        self.model, self.state, self.predictor = stream_model(merged), state, None
+        self._go_on(*merge_states([mine, other], [self.name, "the model that was sent"]))
         return theirs
 
     def copy(self) -> Increments:
@@ -202,14 +209,15 @@ class Increments:
             arrays, facts = with_stream(self.model.estimator, self.state)
         return arrays, facts if journal is None else {**facts, JOURNAL: dict(journal)}
 
+    @property
+    def predictor(self) -> Predictor | None:
+        """What predicts, where the model can be frozen and its stream is known."""
+        return None if self.learner is None else self.learner.predictor
+
     # How.
 
-    def _check_classes(self, y: np.ndarray) -> None:
+    def _check_classes(self, known: set[Any], course: Course) -> None:
         """Refuse more classes than a stream may have."""
-        course = None if self.state is None else self.state.course
-        if course is None:
-            return
-        known = {*(self.model.classes or ()), *np.unique(y).tolist()}
         if len(known) > course.options.max_classes:
             raise StreamError(
                 f"{self.name}: with these rows there would be {len(known):,} classes, more than the "
@@ -217,69 +225,11 @@ class Increments:
                 "the right column sent as the label?"
             )
 
-    def _remember(self, batch: Batch) -> Batch:
-        """Learn the columns of a batch, make room for new ones, and return the batch as rows for the model."""
+    def _note(self, batch: Batch, predicted: np.ndarray, course: Course, seconds: float) -> None:
+        """Add a batch to the history, and its rows to the place in the source."""
         assert self.state is not None
-        memory, course = self.state.memory, self.state.course
-        batch = memory.take(batch)
-        width = self.model.estimator.n_features_in_
-        if memory.width > width:
-            self.model.move_columns(np.arange(width), memory.width)
-            if self.predictor is not None:
-                self.predictor = self.predictor.widened(memory.width)
-            if course is not None:
-                course.history.delays.widen(memory.width)
-        return batch
-
-    def _predict_then_learn(self, X: Rows, y: np.ndarray) -> np.ndarray:
-        """Predict and learn rows piece by piece, as a stream does; return what was predicted."""
-        assert self.state is not None
-        assert self.state.course is not None
-        delays, model, start, parts = self.state.course.history.delays, self.model, 0, []
-        rejected = self.state.course.rejected
-        rows = self.state.counters.rows
-        while start < len(y):
-            stop = len(y)
-            if model.can.freeze:
-                stop = start + Schedule.of(model).piece(rows, y[start:], classes_present(model))
-                stop = min(stop, start + delays.next_copy - rows)
-                stop = stop if rejected is None else min(stop, start + rejected.room(rows))
-            piece, labels = X[start:stop], y[start:stop]
-            delays.score(piece, labels, rows)
-            said = Answers() if model.follows_drift else answer(model, self.predictor, piece, np.arange(0))
-            if rejected is not None:
-                rejected.look(piece, labels, rows)
-            found = model.predict_then_learn(piece, labels, self.predictor)
-            if found is not None:
-                said = said._replace(labels=found[0], chances=found[1])
-            rows += stop - start
-            if model.can.freeze:
-                self.predictor = renewed(model, self.predictor, Schedule.of(model), rows)
-            if rejected is not None:
-                rejected.renew(model, self.predictor, rows)
-            copy_due(delays, model, self.predictor, rows, 0)
-            parts.append((stop - start, said._replace(points=None)))
-            start = stop
-        return together(parts).predicted
-
-    def _count(self, batch: Batch, predicted: np.ndarray, seconds: float) -> int:
-        """Add a batch to the counters and to the history; return how many of its rows were predicted rightly."""
-        assert self.state is not None
-        assert batch.y is not None
-        counters, course = self.state.counters, self.state.course
-        scored = np.array([label is not None for label in predicted.tolist()])
-        right = int(np.count_nonzero(predicted[scored] == batch.y[scored]))
-        counters.records += batch.rows
-        counters.rows += batch.rows
-        counters.scored += int(np.count_nonzero(scored))
-        counters.correct += right
-        counters.filled += batch.filled
-        counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
-        counters.pairs += batch.rows - 1
-        if course is None:
-            return right
         course.history.observe(
-            batch.y, predicted, seconds=seconds, eigenvalues=eigenvalues_of(self.model, self.predictor)
+            _labelled(batch)[1], predicted, seconds=seconds, eigenvalues=eigenvalues_of(self.model, self.predictor)
         )
         if course.place is not None:
             kind, source_format = sources.saved_kind(course.source), formats.get(self.state.schema.format)
@@ -287,7 +237,6 @@ class Increments:
             course.place = place.with_more(batch.rows).to_state()
         if self.state.finished:
             self._note_source()
-        return right
 
     def _note_source(self) -> None:
         """Let the sources of a finished run hold all its rows: those of requests are one source."""
@@ -310,3 +259,10 @@ def said_before() -> Iterator[None]:
         for text in ("The number of unique classes", "X does not have valid feature names"):
             warnings.filterwarnings("ignore", text, UserWarning)
         yield
+
+
+def _labelled(batch: Batch) -> tuple[Rows, np.ndarray]:
+    """Return the rows of a batch and their labels."""
+    assert batch.X is not None
+    assert batch.y is not None
+    return batch.X, batch.y

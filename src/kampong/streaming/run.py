@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,36 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._core.compute import one_blas_thread
-from kampong.contract import stream_model
 from kampong.files import held, pack
 from kampong.files.signing import key_bytes
 from kampong.streaming import formats, sources
 from kampong.streaming.arrow import pa
-from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.history import History, candidates
 from kampong.streaming.history.rejected import Rejected, names_of, started
-from kampong.streaming.late import Waiting, answer_late, check_delay, copy_due
+from kampong.streaming.late import Waiting, check_delay
+from kampong.streaming.learner import Learner, NotLearntError
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.letters import dead_letters
 from kampong.streaming.outputs.rows import format_of, output
 from kampong.streaming.outputs.targets import check_targets, key_file
-from kampong.streaming.prediction import (
-    Answers,
-    Said,
-    answer,
-    check_learns,
-    classes_present,
-    eigenvalues_of,
-    half_life_of,
-    renewed,
-    settle,
-    together,
-)
-from kampong.streaming.renewal import Coming, begin
-from kampong.streaming.schedule import Schedule
+from kampong.streaming.prediction import Said, check_learns, eigenvalues_of, settle, together
 from kampong.streaming.sources.learnt import Learnt
 from kampong.streaming.sources.source import Source
 
@@ -48,7 +33,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from kampong._core.compute import Float, Rows
+    from kampong._core.compute import Float
+    from kampong.contract import StreamModel
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
     from kampong.streaming.columns.records import Batch
@@ -233,61 +219,61 @@ def learn(
     letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
     targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
     check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
-    learner = _Learner(
+    work = _OpenRun(
         source, model, model_file, out, tuple(classes), strict, max_classes, key_bytes(key), again, label_delay, reject
     )
     with held(model_file):
-        return _run(learner, letters, checkpoint_every, watch, stop)
+        return _run(work, letters, checkpoint_every, watch, stop)
 
 
 def _run(
-    learner: _Learner,
+    work: _OpenRun,
     letters: str,
     checkpoint_every: float,
     watch: Callable[[Run], None] | None,
     stop: threading.Event | None,
 ) -> Run:
     """Resume or begin, learn to the end of the source, save."""
-    run = learner.prepare()
+    run = work.prepare()
     try:
-        learner.open(letters, stop)
+        work.open(letters, stop)
         with one_blas_thread():  # the other cores parse
-            _loop(learner, checkpoint_every, watch, stop)
-            learner.finish(stop)
+            _loop(work, checkpoint_every, watch, stop)
+            work.finish(stop)
     except SourceError:
-        if run.counters.rows and learner.began:  # a damaged source may be repaired
-            learner.save()
+        if run.counters.rows and work.began:  # a damaged source may be repaired
+            work.save()
         raise
     finally:
-        learner.close()
+        work.close()
     return run
 
 
 def _loop(
-    learner: _Learner,
+    work: _OpenRun,
     checkpoint_every: float,
     watch: Callable[[Run], None] | None,
     stop: threading.Event | None,
 ) -> None:
-    """Take batch after batch; save now and then."""
+    """Read batch after batch: predict it, learn it, write what was said of it, note its figures; save now and then."""
     saved = last = time.monotonic()
-    for batch in learner.stream:
-        learner.begin()
-        learner.take(batch)
+    for batch in work.batches:
+        work.begin()
+        work.take(batch)
         now = time.monotonic()
-        learner.note(now - last)
+        work.note(now - last)
         last = now
         if watch is not None:
-            watch(learner.run)
+            watch(work.run)
         if stop is not None and stop.is_set():
             break
         if now - saved >= checkpoint_every:
-            learner.save()
+            work.save()
             saved = time.monotonic()
 
 
-class _Learner:
-    """One run: what `learn` does, step by step."""
+class _OpenRun:
+    """A run with its source, its outputs and its model file: what `learn` does, step by step."""
 
     def __init__(
         self,
@@ -303,27 +289,31 @@ class _Learner:
         label_delay: int,
         reject: float,
     ) -> None:
-        self.key, self.again, self.waiting = key, again, Waiting(check_delay(label_delay))
+        self.key, self.again = key, again
         self.source, self.model_file, self.out_path = source, model_file, out
         self.strict, self.max_classes = strict, max_classes
         self.classes = classes
-        self.run, self.model = Run(model), stream_model(model)
+        self.run = Run(model)
+        waiting = Waiting(check_delay(label_delay))
+        self.learner = Learner(model, self.run.counters, self.run.history, waiting=waiting)
         check_learns(self.model, model_file)
-        self.run.rejected = started(self.model, reject)
+        self.run.rejected = self.learner.rejected = started(self.model, reject)
         self.written: dict[str, Written] = {}
         self.files: list[str] = []
         self.letters, self.began = "", False
         self.before = source.name  # the source of the saved place
         self.start: dict[str, Any] | None = None  # the place before the first batch of a new source
-        self.known: set[Any] = set(self.model.classes or ())
         self.observed: dict[str, Any] = {}
-        self.coming: Coming | None = None
-        self.challenger: Challenger | None = None
         self.shown: Predictor | None = None
         self.centres: tuple[np.ndarray, Float] | None = None
-        self.stream: Any = None
+        self.batches: Any = None
         self.out: Any = None
         self.dead: Any = None
+
+    @property
+    def model(self) -> StreamModel:
+        """What learns."""
+        return self.learner.model
 
     def prepare(self) -> Run:
         """Return the run, as it was saved if there is a model file."""
@@ -347,8 +337,8 @@ class _Learner:
         known = None if self.again else tuple(run.learnt.sources)
         schema = run.schema if place else None  # if nothing was read yet, the columns are found again
         source = replace(self.source, known=known)
-        self.stream = source.open(schema=schema, place=place, classes=self.classes, stop=stop)
-        run.schema, self.files = self.stream.schema, source.files(formats.get(self.stream.schema.format))
+        self.batches = source.open(schema=schema, place=place, classes=self.classes, stop=stop)
+        run.schema, self.files = self.batches.schema, source.files(formats.get(self.batches.schema.format))
         if run.schema.label is None:
             names = ", ".join(repr(name) for name in run.schema.columns[:12])
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
@@ -356,7 +346,9 @@ class _Learner:
             run.memory = Memory(run.schema, grows=self.model.can.widen)
         if run.memory.grows and run.schema.hash_width:
             self.model.expect_width(run.schema.width)
-        run.history.baselines.delay = self.waiting.delay
+        run.history.baselines.delay = self.learner.waiting.delay
+        self.learner.memory, self.learner.points = run.memory, bool(self.out_path)
+        self.learner.declared = run.schema.classes
         if new:
             run.earlier, self.start = replace(run.counters), place
         else:
@@ -385,35 +377,31 @@ class _Learner:
         return any(map(sources.scheme_of, (self.out_path, self.letters)))
 
     def take(self, batch: Batch) -> None:
-        """Score a batch, learn it, and write what is to be written."""
-        run = self.run
+        """Predict a batch, learn it, and write what is to be written."""
+        run, learner = self.run, self.learner
         self._end_file(batch.place)
         if batch.dead:
             if self.strict:
                 self._refuse(batch)
             keys = batch.keys_of((one.record for one in batch.dead), run.counters.records)
             self.dead.add(batch.dead, self._file_of(batch.place or {}), keys)
-        batch = self._remember(batch)
-        said = Said.nothing(batch.rows)
-        if batch.rows and batch.X is not None and batch.y is not None:
-            self._check_classes(batch.y)
-            run.counters.turns += int(np.count_nonzero(batch.y[1:] != batch.y[:-1]))
-            run.counters.pairs += batch.rows - 1
-            numbers, parts, start = run.counters.records + batch.good + 1, [], 0
-            keys = batch.keys_of(batch.good.tolist(), run.counters.records) if self._to_brokers else []
-            shown = candidates(batch.rows)
-            while start < batch.rows:
-                stop = start + self._next(batch.y[start:])
-                mine = shown[np.searchsorted(shown, start) : np.searchsorted(shown, stop)] - start
-                part = self._predict(batch.X[start:stop], batch.y[start:stop], mine)
-                values = {"label": batch.y[start:stop], "predicted": part.labels}
-                self.out.add(numbers[start:stop], values, part.points, keys[start:stop])
-                parts.append((stop - start, part))
-                start = stop
-            said = together(parts)
-        self.observed = self._observed(batch, said)
-        run.counters.records += batch.records
-        run.counters.dead += len(batch.dead)
+        batch = learner.remember(batch)
+        self._check_classes()
+        numbers, parts = run.counters.records + batch.good + 1, []
+        keys = batch.keys_of(batch.good.tolist(), run.counters.records) if self._to_brokers else []
+        try:
+            for rows, answers in learner.take(batch):
+                assert batch.y is not None
+                values = {"label": batch.y[rows], "predicted": answers.labels}
+                self.out.add(numbers[rows], values, answers.points, keys[rows])
+                parts.append((rows.stop - rows.start, answers))
+        except NotLearntError as error:
+            if run.counters.rows:  # what was learnt before
+                self.save()
+            raise StreamError(f"{self.source.path}: {error}") from None
+        finally:
+            run.predictor = learner.predictor
+        self.observed = self._observed(batch, together(parts) if parts else Said.nothing(batch.rows))
         run.place = batch.place
         if run.counters.arrived == 0 and run.counters.dead >= 1000:
             raise SourceError(
@@ -433,171 +421,6 @@ class _Learner:
         place = _place_of(run, self.source.name)
         if place.started:
             run.learnt.add(self._file_of(run.place), place.fingerprint(), run.counters.arrived, run.counters.dead)
-
-    def _next(self, labels: np.ndarray) -> int:
-        """Return how many of the rows that come are predicted together."""
-        room = self.waiting.delay - len(self.waiting)
-        if room > 0:  # nothing is learnt before this many labels have come
-            return min(room, len(labels))
-        if not self.waiting.delay:
-            return self._piece(labels)
-        row_by_row = self.model.follows_drift or not self.model.can.freeze
-        return 1 if row_by_row else self._piece(self.waiting.labels(len(labels), labels))
-
-    def _predict(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
-        """Predict rows, count what is right, and learn as many rows whose labels have come."""
-        run, counters = self.run, self.run.counters
-        run.history.delays.score(X, y, counters.arrived)
-        if not self.waiting.delay:
-            said = self._take_piece(X, y, shown)
-        else:
-            said = answer_late(self.model, run.predictor, X, shown) if counters.rows else Answers()
-            self.waiting.add(X, y)
-            counters.waiting += len(y)
-            self._learn_waiting(len(self.waiting) - self.waiting.delay)
-        if said.labels is not None:
-            counters.scored += len(y)
-            counters.correct += int(np.count_nonzero(said.labels == y))
-        return said
-
-    def _learn_waiting(self, rows: int) -> None:
-        """Learn rows that have waited for their labels long enough."""
-        while rows > 0:
-            some = self._piece(self.waiting.labels(rows))
-            X, y = self.waiting.take(some)
-            self.run.counters.waiting -= some
-            self._take_piece(X, y, np.arange(0))
-            rows -= some
-
-    def _piece(self, labels: np.ndarray) -> int:
-        """Return how many of the rows that wait are predicted before any of them is learnt."""
-        if not self.model.can.freeze:
-            return len(labels)  # such a model learns a batch at a time
-        if not self.run.counters.rows:  # landmarks are placed with the first rows
-            return len(labels) if self.model.can.landmarks else 1
-        rows = self._schedule().piece(self.run.counters.rows, labels, classes_present(self.model))
-        if self.coming is not None:
-            rows = min(rows, self.coming.due - self.run.counters.rows)
-        if self.model.can.landmarks:
-            due = next_after(self.run.counters.rows) if self.challenger is None else self.challenger.due
-            rows = min(rows, due - self.run.counters.rows)
-        if self.run.rejected is not None:
-            rows = min(rows, self.run.rejected.room(self.run.counters.rows))
-        return min(rows, self.run.history.delays.next_copy - self.run.counters.rows)
-
-    def _schedule(self) -> Schedule:
-        """Return when the predictor is renewed."""
-        return Schedule.of(self.model)
-
-    def _take_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
-        """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
-        run = self.run
-        declared = run.schema.classes if run.schema is not None and not run.counters.rows else ()
-        said = self._ask(X, shown) if run.counters.rows else Answers()
-        if run.rejected is not None:
-            run.rejected.look(X, y, run.counters.rows)
-        with warnings.catch_warnings():
-            # scikit-learn takes a small batch of many classes for a regression, and warns.
-            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            found = self._learn(X, y, declared)
-        if found is not None:
-            said = said._replace(labels=found[0], chances=found[1])
-        run.counters.rows += len(y)
-        if self.model.can.freeze:
-            before = run.predictor
-            self._renew()
-            self._compare(X, y, said.labels)
-            if run.predictor is not before:
-                self._note_choices()
-        if run.rejected is not None:
-            self._renew_known(run.rejected)
-        copy_due(run.history.delays, self.model, run.predictor, run.counters.rows, self.waiting.delay)
-        return said
-
-    def _renew(self) -> None:
-        """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""
-        run, rows, schedule = self.run, self.run.counters.rows, self._schedule()
-        if self.coming is not None and rows >= self.coming.due:
-            self._arrive()
-        coming = begin(self.model, run.predictor, schedule, rows)
-        if coming is None:
-            run.predictor = renewed(self.model, run.predictor, schedule, rows)
-        else:
-            self.coming = coming
-
-    def _renew_known(self, rejected: Rejected) -> None:
-        """Find known rows again where that is due."""
-        run = self.run
-        try:
-            rejected.renew(self.model, run.predictor, run.counters.rows)
-        except ValueError as error:
-            raise StreamError(f"--reject: {error}") from None
-
-    def _compare(self, X: Rows, y: np.ndarray, said: np.ndarray | None) -> None:
-        """Let a model on new landmarks, where there is one, take rows too; at the end of its time the better stays."""
-        run, rows, other = self.run, self.run.counters.rows, self.challenger
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            if other is None:
-                self.challenger = challenge(self.model, rows)
-            elif not other.take(X, y, said, rows):
-                self.challenger = None
-            elif rows >= other.due:
-                run.predictor = other.give(self.model) if other.wins else run.predictor
-                self.challenger = None
-
-    def _arrive(self) -> None:
-        """Let a predictor that was solved beside the stream take its place, unless a newer one has."""
-        coming, self.coming, now = self.coming, None, self.run.predictor
-        if coming is not None:
-            found = coming.result(self.run.model.n_features_in_)
-            if found is not None and (now is None or found.n_rows > now.n_rows):
-                self.run.predictor = found
-
-    def _ask(self, X: Rows, shown: np.ndarray) -> Answers:
-        """Return what the model says of rows; one that follows drift says their classes when it learns them."""
-        predictor = self.run.predictor
-        if not self.model.follows_drift:
-            return answer(self.model, predictor, X, shown)
-        return Answers(predictor.points(X) if self.out_path and predictor is not None else None)
-
-    def _note_choices(self) -> None:
-        """Tell the history what is in use now."""
-        run = self.run
-        if run.predictor is not None:
-            kind, head = run.predictor.criterion, run.predictor.head.name
-            chosen = run.predictor.choice is not None
-            run.history.choices.note(
-                run.counters.rows, kind.parameter, kind.value, head, half_life_of(self.model), exactly=chosen
-            )
-
-    def _remember(self, batch: Batch) -> Batch:
-        """Learn the columns of a batch, make room for new ones, and return the batch as rows for the model."""
-        run = self.run
-        assert self.run.memory is not None
-        batch = self.run.memory.take(batch)
-        run.counters.filled += batch.filled
-        run.counters.unknown += batch.unknown
-        if run.counters.rows and self.run.memory.width > run.model.n_features_in_:
-            self.model.move_columns(np.arange(run.model.n_features_in_), self.run.memory.width)
-            if run.predictor is not None:
-                run.predictor = run.predictor.widened(self.run.memory.width)
-            run.history.delays.widen(self.run.memory.width)
-        self.waiting.widen(self.run.memory.width)
-        return batch
-
-    def _learn(self, X: Rows, y: np.ndarray, declared: tuple[Any, ...]) -> tuple[np.ndarray, Float] | None:
-        """Let the model learn; if it raises an error, save what was learnt before.
-
-        A model that follows drift predicts each row itself, with all rows before it; return classes and probabilities.
-        """
-        run = self.run
-        try:
-            return self.model.predict_then_learn(X, y, run.predictor, declared)
-        except ValueError as error:
-            if run.counters.rows:
-                self.save()
-            raise StreamError(f"{self.source.path}: {error}") from None
 
     def note(self, seconds: float) -> None:
         """Add the last batch to the history."""
@@ -639,13 +462,13 @@ class _Learner:
     def finish(self, stop: threading.Event | None) -> None:
         """Save, and say whether the source was read to its end."""
         run = self.run
-        run.stopped, run.skipped = stop is not None and stop.is_set(), tuple(self.stream.skipped)
+        run.stopped, run.skipped = stop is not None and stop.is_set(), tuple(self.batches.skipped)
         if not self.began:
             self._refuse_nothing()
             return
         run.finished = not run.stopped
         if run.finished:
-            self._learn_waiting(len(self.waiting))
+            self.learner.learn_waiting(len(self.learner.waiting))
             run.history.baselines.flush()
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
@@ -655,7 +478,8 @@ class _Learner:
         run.remark = SORTED if is_sorted else run.remark
         pa.default_memory_pool().release_unused()  # what parsing took, for the solve
         if run.finished:
-            self._arrive()
+            self.learner.arrive()
+        run.predictor = self.learner.predictor
         if run.counters.rows:
             settle(self.model, run.predictor, run.counters.rows, is_sorted=is_sorted)
         self.save()
@@ -676,7 +500,7 @@ class _Learner:
         """Tell whether all rows of a class came together, though there are many of each."""
         found = self.model.read("class_counts_")
         counts = np.asarray(() if found is None else found, dtype=np.float64)
-        pairs, classes = self.run.counters.pairs, len(self.known)
+        pairs, classes = self.run.counters.pairs, len(self.learner.known)
         if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
             return False
         mixed = pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
@@ -684,7 +508,7 @@ class _Learner:
 
     def close(self) -> None:
         """Close what is open."""
-        for one in (self.stream, self.out, self.dead):
+        for one in (self.batches, self.out, self.dead):
             if one is not None:
                 one.close()
 
@@ -698,10 +522,10 @@ class _Learner:
             f"{letter.text[:80]!r}. Repair it, or leave out --strict to set bad records aside."
         )
 
-    def _check_classes(self, y: np.ndarray) -> None:
-        self.known.update(np.unique(y).tolist())
-        if len(self.known) > self.max_classes:
-            examples = ", ".join(repr(label) for label in sorted(self.known)[:3])
+    def _check_classes(self) -> None:
+        known = self.learner.known
+        if len(known) > self.max_classes:
+            examples = ", ".join(repr(label) for label in sorted(known)[:3])
             raise StreamError(
                 f"{self.source.path}: more than {self.max_classes:,} classes ({examples}, …). Is "
                 f"{self.source.layout.label!r} the label? --max-classes allows more."
@@ -717,7 +541,7 @@ class _Learner:
             live=self.source.live,
             out=format_of(self.out_path) if self.out_path else "",
             again=self.again,
-            label_delay=self.waiting.delay,
+            label_delay=self.learner.waiting.delay,
             reject=0.0 if self.run.rejected is None else self.run.rejected.rate,
         )
 
@@ -725,7 +549,6 @@ class _Learner:
         run = self.run
         assert run.schema is not None
         assert self.run.memory is not None
-        coming = None if self.coming is None else self.coming.result(run.model.n_features_in_)
         course = Course(
             self.source.name,
             self._options(),
@@ -733,10 +556,10 @@ class _Learner:
             self.written,
             run.history,
             run.predictor,
-            coming,
-            self.challenger,
+            self.learner.solved_beside(),
+            self.learner.challenger,
             run.learnt,
-            self.waiting,
+            self.learner.waiting,
             run.rejected,
         )
         return with_stream(run.model, StreamState(run.schema, run.counters, run.finished, self.run.memory, course))
@@ -759,19 +582,24 @@ class _Learner:
         self.source = replace(self.source, layout=layout)
         self._check_same(facts["model"], course.options, free=FREE if state.finished else ())
         run.model, run.schema, run.counters = model, state.schema, state.counters
-        self.model = stream_model(model)
         run.place, run.history, self.written = course.place, course.history, course.written
         self.before = course.source
         run.learnt = course.learnt
         if run.rejected is not None and course.rejected is not None and course.rejected.rate == run.rejected.rate:
             run.rejected = course.rejected
-        self.run.memory = state.memory
-        run.predictor, run.finished, run.resumed = course.predictor, state.finished, True
-        self.challenger = course.challenger
-        self.waiting = course.waiting or self.waiting
-        if course.coming is not None:
-            self.coming = Coming(course.coming, course.coming.n_rows)
-        self.known = set(self.model.classes or ())
+        run.memory, run.predictor = state.memory, course.predictor
+        run.finished, run.resumed = state.finished, True
+        self.learner = Learner(
+            model,
+            run.counters,
+            run.history,
+            run.memory,
+            predictor=run.predictor,
+            waiting=course.waiting or self.learner.waiting,
+            coming=course.coming,
+            challenger=course.challenger,
+            rejected=run.rejected,
+        )
 
     def _check_kind(self) -> None:
         """Refuse a source in which the saved place is none."""
