@@ -52,18 +52,37 @@ def test_the_map_has_the_order_of_the_import_layers():
     assert floors == sorted(floors)
 
 
-def test_the_table_of_questions_leads_to_files():
+def rows_of_questions():
+    """Return the lines of the table of questions."""
     section = PAGE.split("## Where is…?")[1].split("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) >= 15
-    for row in rows:
-        links = re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
-        assert links, row
-        for shown, target in links:
-            assert (ROOT / target).exists(), target
-            assert target.endswith(shown) or target.startswith("docs/"), row
-        for name in re.findall(r"`(\w+)` in \[[^\]]+\]\(([^)]+)\)", row):
-            assert f"def {name[0]}(" in (ROOT / name[1]).read_text(), row
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+def names_defined(path):
+    """Return the functions, classes and constants that a file defines, methods included."""
+    tree = ast.parse(path.read_text())
+    kinds = ast.FunctionDef | ast.ClassDef
+    found = {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    return found | {
+        one.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for one in ast.walk(node)
+        if isinstance(one, ast.Name)
+    }
+
+
+@pytest.mark.parametrize("row", rows_of_questions(), ids=lambda row: row.split("|")[1].strip())
+def test_an_answer_leads_to_a_file_and_names_what_is_in_it(row):
+    links = re.findall(r"(?:`(\w+)` in )?\[([^\]]+)\]\(([^)]+)\)", row)
+    assert links, row
+    for name, shown, target in links:
+        path = ROOT / target
+        assert path.exists(), target
+        assert target.endswith(shown) or target.startswith("docs/"), row
+        if path.suffix == ".py" and path.is_relative_to(SOURCE):
+            assert name, f"{target}: say which function or class of this file answers the question"
+            assert name in names_defined(path), f"{name} is not in {target}"
 
 
 def test_the_page_is_read_in_ten_minutes():

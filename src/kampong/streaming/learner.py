@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kampong.streaming.model_file import Counters
 
 
-class NotLearntError(ValueError):
+class RefusedRowsError(ValueError):
     """The model has refused rows; it is what it was before them."""
 
 
@@ -243,7 +243,7 @@ class Learner:
             try:
                 return self.model.predict_then_learn(X, y, self.predictor, () if self.counters.rows else self.declared)
             except ValueError as error:
-                raise NotLearntError(error) from None
+                raise RefusedRowsError(error) from None
 
     def _renew(self) -> None:
         """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""

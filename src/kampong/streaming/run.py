@@ -20,7 +20,7 @@ from kampong.streaming.errors import ColumnError, LearntError, RecordError, Resu
 from kampong.streaming.history.history import History, candidates
 from kampong.streaming.history.rejected import Rejected, names_of, started
 from kampong.streaming.late import Waiting, check_delay
-from kampong.streaming.learner import Learner, NotLearntError
+from kampong.streaming.learner import Learner, RefusedRowsError
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.letters import dead_letters
 from kampong.streaming.outputs.rows import format_of, output
@@ -395,7 +395,7 @@ class _OpenRun:
                 values = {"label": batch.y[rows], "predicted": answers.labels}
                 self.out.add(numbers[rows], values, answers.points, keys[rows])
                 parts.append((rows.stop - rows.start, answers))
-        except NotLearntError as error:
+        except RefusedRowsError as error:
             if run.counters.rows:  # what was learnt before
                 self.save()
             raise StreamError(f"{self.source.path}: {error}") from None
