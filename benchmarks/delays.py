@@ -20,8 +20,9 @@ import kampong
 from benchmarks.contest import REAL, ROWS, stream
 from benchmarks.measure import present
 from kampong.streaming import learn
-from kampong.streaming.history.delays import DELAYS, SURE
+from kampong.streaming.history.delays import DELAYS
 from kampong.streaming.options import estimator
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def _learnt(folder: Path, X: np.ndarray, y: np.ndarray, model: str = "") -> Any:
 
 def _late(one: dict[str, Any] | None) -> str:
     """Return an accuracy, marked if it is not measured well."""
-    return "" if one is None else f"{one['accuracy']:.3f}{' ' if one['standard_error'] < SURE else '?'}"
+    return "" if one is None else f"{one['accuracy']:.3f}{' ' if one['standard_error'] < SETTINGS.sure_error else '?'}"
 
 
 def _next(right: np.ndarray, rows: int) -> str:

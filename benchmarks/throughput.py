@@ -74,7 +74,7 @@ def _dense(folder: Path, rows: int, repeats: int) -> None:
     import kampong
     from kampong.streaming import Layout, Source, learn
     from kampong.streaming.options import estimator
-    from kampong.streaming.schedule import FULL
+    from kampong.streaming.settings import SETTINGS
 
     path = folder / "rows.csv"
     rng = np.random.default_rng(0)
@@ -90,7 +90,10 @@ def _dense(folder: Path, rows: int, repeats: int) -> None:
     def defaults() -> None:
         marks: list[tuple[int, float]] = []
         learn(source, estimator(), watch=lambda run: marks.append((run.counters.rows, time.perf_counter())))
-        (first, begun), (last, ended) = next(mark for mark in marks if mark[0] > min(FULL, rows // 2)), marks[-1]
+        (first, begun), (last, ended) = (
+            next(mark for mark in marks if mark[0] > min(SETTINGS.full_sample, rows // 2)),
+            marks[-1],
+        )
         later.append((last - first) / (ended - begun))
 
     contenders: dict[str, Any] = {

@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 SAME_NAME = {
     "__init__.py": "what a folder is for",
-    "settings.py": "the numbers of selection, and those of the contest",
+    "settings.py": "the tuned numbers of selection, of the contest and of streams",
 }
 """File names that two rooms use, with the two meanings; a new pair needs a better name, or a line here."""
 

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from kampong.streaming.history import delays as delays_module
 from kampong.streaming.history.delays import DELAYS, Copying, Delays, due_after, pause_after, right_of
 from kampong.streaming.history.figures import compared, late
 from kampong.streaming.inspection import merge_files
+from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources import blocks
 from stream_problems import without_clock, write_points
 
@@ -214,7 +216,7 @@ def test_the_saved_model_answers_what_the_copy_of_its_time_answered(tmp_path, mo
 
 def test_a_saved_model_is_what_was_best_so_late(tmp_path, monkeypatch):
     """One column changes its sign every 250 rows: what follows it is wrong 1,000 rows later, and all rows know it."""
-    monkeypatch.setattr(delays_module, "SURE", 0.03)
+    monkeypatch.setattr(delays_module, "SETTINGS", replace(SETTINGS, sure_error=0.03))
     rng, n, since = np.random.default_rng(0), 5000, 3000
     y = rng.integers(0, 2, n)
     sign, turn = 2 * y - 1, 1 - 2 * (np.arange(n) // 250 % 2)
@@ -407,7 +409,7 @@ def test_a_run_whose_rows_wait_is_not_merged(tmp_path):
 
 
 def test_the_summary_says_what_the_json_and_inspect_say(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(delays_module, "SURE", 0.2)
+    monkeypatch.setattr(delays_module, "SETTINGS", replace(SETTINGS, sure_error=0.2))
     write_points(tmp_path / "a.csv", 1200)
     arguments = ("learn", tmp_path / "a.csv", "-l", "kind", "--ridge", "0.1", "--half-life", "none")
     lines = call(capfd, *arguments, "-m", tmp_path / "m").err.splitlines()

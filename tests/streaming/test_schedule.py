@@ -1,5 +1,7 @@
 """When a stream renews what predicts: row numbers decide, not blocks; the first rows are scored at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,8 @@ import kampong
 from kampong.contract import stream_model
 from kampong.streaming import learn
 from kampong.streaming.prediction import kept_choice
-from kampong.streaming.schedule import FULL, Schedule, power_of_two
+from kampong.streaming.schedule import Schedule, power_of_two
+from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources import blocks
 from stream_problems import write_points
 
@@ -49,7 +52,9 @@ def test_a_wide_model_of_few_classes_is_renewed_more_often():
 
 def test_choices_come_at_doublings_and_then_eightfold():
     every, few = Schedule(1, 32, 0, 2), Schedule(64, 8, 0, 16)
-    assert [rows for rows in range(1, 300_000) if every.chooses(rows)] == [2**i for i in range(4, 15)] + [8 * FULL]
+    assert [rows for rows in range(1, 300_000) if every.chooses(rows)] == [2**i for i in range(4, 15)] + [
+        8 * SETTINGS.full_sample
+    ]
     assert [rows for rows in range(1, 300_000) if few.chooses(rows)] == [16, 256, 4096, 65536]
 
 
@@ -72,7 +77,7 @@ def test_a_contest_looks_at_every_doubling():
 
 @pytest.mark.parametrize("change", [False, True])
 def test_what_was_chosen_on_enough_rows_is_chosen_again_if_it_has_aged(monkeypatch, tmp_path, change):
-    monkeypatch.setattr("kampong.streaming.schedule.FULL", 2**9)
+    monkeypatch.setattr("kampong.streaming.schedule.SETTINGS", replace(SETTINGS, full_sample=2**9))
     rng, n = np.random.default_rng(0), 2100
     y = rng.integers(0, 2, n)
     turn = np.where(change & (np.arange(n) >= 1500), -1, 1)

@@ -20,7 +20,7 @@ from kampong._core.extras import extra
 from kampong.adapters.file_parts import Counts
 from kampong.contract import stream_model
 from kampong.data.validation import check_finite, check_rows
-from kampong.estimators.kernel_subspace import KernelSubspace
+from kampong.estimators.kernel_subspace import MOST_BY_DEFAULT, KernelSubspace
 from kampong.estimators.stream_model import KernelModel
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.merging import check_mergeable, fit_landmarks, merge_two, part_seed, solved_as, statistics_of
@@ -45,9 +45,6 @@ __all__ = ["NoWorkersError", "fit", "predict", "predict_proba", "score", "transf
 
 PATIENCE = 60.0
 """Seconds without any worker after which a fit is given up."""
-
-SAMPLE_ROWS = 8192
-"""The least number of rows on which landmarks are placed."""
 
 
 def fit(
@@ -330,7 +327,7 @@ def prepared(model: Any, parts: Parts, client: Any, patience: float = PATIENCE) 
     landmarks = model.landmarks
     if not isinstance(landmarks, str | int):
         return fit_landmarks(model, landmarks, np.zeros(landmarks.shape[0], dtype=int))
-    most = max(SAMPLE_ROWS, 4 * (landmarks if isinstance(landmarks, int) else 2000))
+    most = 4 * max(MOST_BY_DEFAULT, landmarks if isinstance(landmarks, int) else 0)
     X, y, weights = _sample(parts, most, model.random_state, client, patience)
     return fit_landmarks(model, X, y, weights)
 

@@ -16,24 +16,13 @@ from kampong.estimators.stream_model import KernelModel
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.streaming.prediction import renewed
 from kampong.streaming.schedule import Schedule
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kampong._core.compute import Rows
     from kampong.contract import StreamModel
     from kampong.files import Contents
     from kampong.predictor import Predictor
-
-FIRST = 2**5
-"""The row number of the first new landmarks."""
-
-FEW, MOST = 2**9, 2**10
-"""The most landmarks of a short stream and of a long one: to learn a row costs their square, a solve their cube."""
-
-PART = 2
-"""Past the fewer ones, a landmark comes for this many rows."""
-
-SHARE = 4
-"""Both are compared while the rows grow by this part of them."""
 
 
 class Challenger:
@@ -56,7 +45,7 @@ class Challenger:
     @property
     def due(self) -> int:
         """The row number at which one of the two stays."""
-        return self.since + self.since // SHARE
+        return self.since + self.since // SETTINGS.compared_parts
 
     @property
     def wins(self) -> bool:
@@ -140,7 +129,7 @@ class Challenger:
         predictor = other.predictor_from(contents.part("predictor"))
         known = set(predictor.classes.tolist()) <= set(mine.classes.tolist()) and predictor.n_rows <= rows
         contents.require(known, "its predictor knows classes or rows that it does not")
-        result = cls(other, predictor, contents.whole("since", low=FIRST))
+        result = cls(other, predictor, contents.whole("since", low=1))
         contents.require(begins(result.since), f"since is {result.since}, expected a power of two")
         in_time = result.since <= rows < result.due
         contents.require(in_time, f"since is {result.since}, and {rows} rows have been learnt")
@@ -152,12 +141,12 @@ class Challenger:
 
 def begins(rows: int) -> bool:
     """Tell whether landmarks are placed again at this row number."""
-    return rows >= FIRST and rows & (rows - 1) == 0
+    return rows > SETTINGS.first_choice and rows & (rows - 1) == 0
 
 
 def next_after(rows: int) -> int:
     """Return the next row number at which landmarks are placed again."""
-    return max(FIRST, 1 << rows.bit_length())
+    return 1 << max(rows, SETTINGS.first_choice).bit_length()
 
 
 def challenge(model: StreamModel, rows: int) -> Challenger | None:
@@ -178,11 +167,16 @@ def challenge(model: StreamModel, rows: int) -> Challenger | None:
     if not begins(rows) or not isinstance(model, KernelModel):
         return None
     try:
-        other = model.placed_again(min(MOST, max(FEW, rows // PART)))
+        other = model.placed_again(_most_landmarks(rows))
         predictor = None if other is None else other.predictor()
     except ValueError:  # a kernel may be infinite or zero there; the model has landmarks on which it is not
         return None
     return None if other is None or predictor is None else Challenger(other, predictor, rows)
+
+
+def _most_landmarks(rows: int) -> int:
+    """Return how many new landmarks a model of this many rows gets at most."""
+    return min(SETTINGS.most_landmarks, max(SETTINGS.few_landmarks, rows // SETTINGS.rows_per_landmark))
 
 
 def _sums(model: KernelModel) -> KernelScatter:

@@ -17,9 +17,9 @@ from kampong.files import CheckpointError, Contents
 from kampong.files.container import decode, encode
 from kampong.files.contents import flatten
 from kampong.streaming.errors import StreamError, UsageError
-from kampong.streaming.history.delays import SAVED, Copying
+from kampong.streaming.history.delays import Copying
 from kampong.streaming.prediction import Answers, answer, kept_at_end
-from kampong.streaming.schedule import NARROW
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kampong._core.compute import Rows
@@ -170,7 +170,7 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
     taken: dict[bool, Copying] = {}  # delays whose copies are due together share one
     for one in delays.due(rows):
         # Past a width, a solve for each copy would cost more than the stream: what predicts there is copied.
-        saved = one.delay >= SAVED and model.can.freeze and model.width <= NARROW
+        saved = one.delay >= SETTINGS.saved_delay and model.can.freeze and model.width <= SETTINGS.narrow_columns
         if saved not in taken:
             found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
             taken[saved] = Copying(found, found.nbytes if found is not None and model.can.save else 0)

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from kampong._core.compute import available_threads, beside
 from kampong.streaming.prediction import kept_choice
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kampong.contract import StreamModel
     from kampong.predictor import Predictor
     from kampong.streaming.schedule import Schedule
-
-FEWEST = 1024
-"""Rows up to which a solve costs less than to hand it over."""
 
 
 class Coming:
@@ -63,9 +61,10 @@ def begin(model: StreamModel, predictor: Predictor | None, schedule: Schedule, r
     Returns
     -------
     Coming or None
-        None where nothing is due, or where it should be solved at once.
+        None where nothing is due, or where a solve costs less than to hand it over: what would take its place among the
+        early rows is solved at once.
     """
-    if rows < FEWEST or not (schedule.rare and schedule.renews(rows)):
+    if 2 * rows < SETTINGS.early_rows or not (schedule.rare and schedule.renews(rows)):
         return None
     # What is kept is decided before further rows come, as they change what says so.
     frozen, keep = model.copy(), kept_choice(model, predictor, schedule, rows)

@@ -26,6 +26,7 @@ from kampong.streaming.outputs.letters import dead_letters
 from kampong.streaming.outputs.rows import format_of, output
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import Said, check_learns, eigenvalues_of, settle, together
+from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources.learnt import Learnt
 from kampong.streaming.sources.source import Source
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from kampong.streaming.outputs.appended import Written
 
 MOST_CLASSES = 1000
-MIXED = 10  # turns for each class that a stream in random order must be expected to have before it counts as sorted
 SORTED = (
     "the records are sorted by class. The model is one of all rows, but the accuracy before learning says little: "
     "shuffle the records for one that does."
@@ -504,7 +504,7 @@ class _OpenRun:
         if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
             return False
         mixed = pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
-        return mixed > MIXED * classes
+        return mixed > SETTINGS.mixed_turns * classes
 
     def close(self) -> None:
         """Close what is open."""

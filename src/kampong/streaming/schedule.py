@@ -13,26 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kampong.statistics.scatter import WIDEST
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kampong.contract import StreamModel
-
-FIRST = 2**4
-"""The row number of the first choice."""
-
-FULL = 2**14
-"""Rows from which on the validation sample of a choice does not grow."""
-
-EARLY = 2**11
-"""Rows up to which a wide model is renewed more often: a solve costs little while the sample is small."""
-
-LATE = 2**12
-"""Rows from which on a wide model is renewed still less often where a contest predicts."""
-
-NARROW = 128
-"""Up to this width a solve is quick enough to come after every row at first, and after every row of a new class."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +51,14 @@ class Schedule:
     most: int
     growth: int
     late: int = 0
-    early: int = EARLY
+    early: int = SETTINGS.early_rows
     rare: bool = False
     watched: bool = False
 
     @classmethod
     def of(cls, model: StreamModel) -> Schedule:
         """Return the schedule of a model that has learnt a row."""
-        width, early = model.width, EARLY
+        width, early = model.width, SETTINGS.early_rows
         if width > WIDEST:
             # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
             # the parsing of its entries and one product. With 2 classes a solve costs a quarter of what all rows so far
@@ -80,12 +66,12 @@ class Schedule:
             classes = power_of_two(max(len(model.classes or ()), 2))
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
-        elif width > NARROW:
-            least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, FULL
+        elif width > SETTINGS.narrow_columns:
+            least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, SETTINGS.full_sample
         else:
-            least, parts, growth, late, early = 1, 32, 2, 8, FULL
+            least, parts, growth, late, early = 1, 32, 2, 8, SETTINGS.full_sample
         if model.follows_drift:  # a contest predicts, and the model of all rows is one of many
-            early = min(early, EARLY)
+            early = min(early, SETTINGS.early_rows)
         half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
         follows = model.follows_drift
@@ -100,35 +86,35 @@ class Schedule:
     def next_after(self, rows: int) -> int:
         """Return the next row number at which the predictor is renewed."""
         if self.rare:
-            step = 2 if rows < LATE else 4
-            return max(FIRST, 1 << step * ((rows.bit_length() + step - 1) // step))
+            step = 2 if rows < SETTINGS.early_rows else 4
+            return max(SETTINGS.first_choice, 1 << step * ((rows.bit_length() + step - 1) // step))
         pace = self.interval(rows)
         return (rows // pace + 1) * pace
 
     def renews(self, rows: int) -> bool:
         """Tell whether the predictor is renewed at this row number."""
         if self.rare:
-            return rows >= FIRST and self.next_after(rows - 1) == rows
+            return rows >= SETTINGS.first_choice and self.next_after(rows - 1) == rows
         return rows % self.interval(rows) == 0 or self.chooses(rows)
 
     def chooses(self, rows: int) -> bool:
         """Tell whether parameter and head are chosen again at this row number."""
-        if rows < FIRST or rows & (rows - 1):
+        if rows < SETTINGS.first_choice or rows & (rows - 1):
             return False
         if self.rare:
-            return rows == FIRST or (rows >= LATE and self.renews(rows))
-        step, since = self.growth.bit_length() - 1, FIRST.bit_length()
-        if rows > FULL and step < 3 and not self.watched:
-            step, since = 3, FULL.bit_length()
+            return rows == SETTINGS.first_choice or (rows > SETTINGS.early_rows and self.renews(rows))
+        step, since = self.growth.bit_length() - 1, SETTINGS.first_choice.bit_length()
+        if rows > SETTINGS.full_sample and step < 3 and not self.watched:
+            step, since = 3, SETTINGS.full_sample.bit_length()
         return (rows.bit_length() - since) % step == 0
 
     def is_full(self, rows: int) -> bool:
         """Tell whether a choice after this many rows may be one for good; earlier ones serve until the next."""
-        return rows >= FULL
+        return rows >= SETTINGS.full_sample
 
     def is_settled(self, rows: int) -> bool:
         """Tell whether, after this many rows, the last choice was made on enough of them to be kept at the end."""
-        return rows > (FULL if self.growth < 16 else FULL // 4)
+        return rows > (SETTINGS.full_sample if self.growth < 16 else SETTINGS.full_sample // 4)
 
     def piece(self, rows: int, labels: np.ndarray, known: set[Any]) -> int:
         """Return how many of the next rows are predicted together, before any of them is learnt.

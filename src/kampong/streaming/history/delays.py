@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from kampong.streaming.schedule import FULL, power_of_two
+from kampong.streaming.schedule import power_of_two
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kampong._core.compute import Integer, Rows
@@ -25,23 +26,14 @@ if TYPE_CHECKING:
 DELAYS = (1, 10, 100, 1_000, 10_000)
 """The delays, in rows."""
 
-SAVED = 1_000
-"""From this delay on, a copy is what a model that is saved then answers with; copies before are the stream's own."""
-
 COPIES, SAVED_COPIES = 32, 8
 """The most copies while the rows double, those of short delays and those that are solved as for a save."""
 
 LONGEST = 2**16
 """The longest pause between two copies, in rows, where the delay is shorter."""
 
-STRIDE = 2
-"""One in this many rows is asked about, for delays of more than ten rows."""
-
 ROOM = 2**24
 """Bytes for all copies. A copy of more than its share is left out, that of the longest delay first."""
-
-SURE = 0.01
-"""A delay is measured well if the standard error of its accuracy is below this."""
 
 COLUMNS = ("due", "since", "scored", "right", "weight", "weight_right", "weight_all_rows", "weight_squares", "large")
 
@@ -116,7 +108,7 @@ class Delay:
 
     def places(self, first: int, rows: int) -> slice:
         """Return which of this many rows, from a row number on, the copy is asked about."""
-        step = 1 if self.delay <= 10 else STRIDE
+        step = 1 if self.delay <= 10 else SETTINGS.delay_stride
         start = self.since + self.delay
         begin = max(first, start)
         begin += (start - begin) % step
@@ -210,7 +202,7 @@ class Delays:
 
     def longest(self) -> Late | None:
         """Return the longest delay that was measured well, None if none was."""
-        return next((late for late in reversed(self.found()) if late.error < SURE), None)
+        return next((late for late in reversed(self.found()) if late.error < SETTINGS.sure_error), None)
 
     @property
     def all_rows_answer(self) -> bool:
@@ -280,12 +272,12 @@ def pause_after(rows: int, delay: int) -> int:
     parameters again, a copy of a long delay comes when the rows have doubled.
     """
     doubled = power_of_two(rows)
-    if delay < SAVED:
+    if delay < SETTINGS.saved_delay:
         return max(power_of_two(4 * delay - 1), min(doubled // COPIES, LONGEST))
-    return max(2 * delay, min(doubled // SAVED_COPIES, LONGEST) if rows > FULL else rows)
+    return max(2 * delay, min(doubled // SAVED_COPIES, LONGEST) if rows > SETTINGS.full_sample else rows)
 
 
 def due_after(rows: int, delay: int) -> int:
     """Return the row number of the copy after one that knows this many rows: a multiple of a pause for short ones."""
     pause = pause_after(rows, delay)
-    return rows + pause if delay >= SAVED else -(-(rows + 2 * delay) // pause) * pause
+    return rows + pause if delay >= SETTINGS.saved_delay else -(-(rows + 2 * delay) // pause) * pause

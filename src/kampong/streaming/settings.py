@@ -1,0 +1,63 @@
+"""The tuned numbers of streams: what each means, its unit, and the benchmark that measures it.
+
+Benchmarks are named as `python -m benchmarks NAME`: "throughput" measures time, "streams" accuracy before each row is
+learnt, "delays" accuracy when labels come late. Limits of memory and time stay where they are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers that decide when a stream solves, chooses and compares; none of them is an option.
+
+    Attributes
+    ----------
+    first_choice : int
+        Rows, a power of two: parameter and head are chosen first after as many ("streams").
+    full_sample : int
+        Rows, a power of two: from here on the validation sample of a choice does not grow, and choices become rare
+        ("throughput").
+    early_rows : int
+        Rows, a power of two: up to here a wide model is solved more often, as its sample is small, and at once instead
+        of beside the stream ("throughput").
+    narrow_columns : int
+        Columns up to which a solve is quick enough to come after every row at first, and after each row of a new class
+        ("throughput").
+    few_landmarks, most_landmarks : int
+        New landmarks of a kernel model at most, while the stream is short and later. To learn a row costs their
+        square, a solve their cube. No benchmark of streams measures it.
+    rows_per_landmark : int
+        Rows for which a landmark comes between the two. No benchmark measures it.
+    compared_parts : int
+        A kernel model on new landmarks is compared while the rows grow by one in this many. No benchmark measures it.
+    saved_delay : int
+        Rows: copies for delays from here on are what a saved model answers with, shorter ones what the stream answers
+        with ("delays").
+    delay_stride : int
+        One in this many rows is asked about, for delays of more than ten rows ("throughput").
+    sure_error : float
+        A delay is measured well if the standard error of its accuracy is below this ("delays").
+    mixed_turns : int
+        Turns for each class that a stream in random order must be expected to have before it counts as sorted. No
+        benchmark measures it.
+    """
+
+    first_choice: int = 2**4
+    full_sample: int = 2**14
+    early_rows: int = 2**11
+    narrow_columns: int = 128
+    few_landmarks: int = 2**9
+    most_landmarks: int = 2**10
+    rows_per_landmark: int = 2
+    compared_parts: int = 4
+    saved_delay: int = 1000
+    delay_stride: int = 2
+    sure_error: float = 0.01
+    mixed_turns: int = 10
+
+
+SETTINGS = Settings()
+"""The settings in use."""
