@@ -17,8 +17,8 @@ TABLES = ("columns", "map_blocks", "map_partitions", "to_numpy")
 """Members that tell what kind of table holds a user's rows; asking for them asks nothing of a model."""
 
 SETTINGS = "settings"
-FIELDS = "FIELDS"
-"""The name under which a file declares what it saves, bounds included."""
+DECLARES = ("array", "plain")
+"""The functions of files/fields.py that declare what is saved, bounds included."""
 
 LAYOUTS = {
     "adapters/engines": "LETTERS",
@@ -40,6 +40,7 @@ LAYOUTS = {
     "report/maps": "INSIDE NAMED",
     "report/predictions": "WRITTEN NAMED",
     "report/snapshot": "FIRST_SPEED",
+    "report/verdict": "NAMED",
     "serving/journal": "DIGEST VERSION",
     "serving/metrics": "EDGES",
     "statistics/sampling": "STEP",
@@ -51,6 +52,7 @@ LAYOUTS = {
     "streaming/history/delays": "DELAYS",
     "streaming/history/limits": "SHAPES",
     "streaming/history/outcomes": "OTHER",
+    "streaming/history/rejected": "LISTED CANDIDATES COLUMNS NAMED",
     "streaming/inspection": "SHOWN",
     "streaming/model_file": "VERSION",
     "streaming/outputs/progress": "COLUMNS",
@@ -127,6 +129,7 @@ LIMITS = {
     "streaming/history/limits": "CAPACITY PIECE DIRECTIONS POINTS BATCH_SHARE",
     "streaming/history/notes": "CHOICES KINDS LONGEST",
     "streaming/history/outcomes": "CLASSES LONGEST_NAME PAIRS RECENT",
+    "streaming/history/rejected": "ENTRIES KEPT",
     "streaming/late": "LONGEST MOST",
     "streaming/opening": "LONGEST_LINE",
     "streaming/run": "MOST_CLASSES",
@@ -153,7 +156,7 @@ SPEED = {
     "adapters/dask_groups": "TASKS_A_THREAD",
     "heads/hinge": "TOGETHER HALVED",
     "heads/logistic_training": "PARTS",
-    "margin/core_set": "WIDE",
+    "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",
     "recursions/recursion_memory": "FULL_ROW",
     "solvers/resolvent": "PARTS",
@@ -288,7 +291,7 @@ def numbers(trees) -> list[tuple[Path, str]]:
         if path.stem == SETTINGS:
             continue
         for node in tree.body:
-            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None or declares(node.value):
                 continue
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
@@ -301,10 +304,17 @@ def numbers(trees) -> list[tuple[Path, str]]:
     return found
 
 
+def declares(value) -> bool:
+    """Tell whether a value is a list of fields that are saved."""
+    return isinstance(value, ast.Tuple) and all(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id in DECLARES for one in value.elts
+    )
+
+
 def tuned(trees) -> list[tuple[Path, str]]:
     """Return the numbers that are neither a layout nor a limit: those that want a rule, or a place in settings.py."""
     exempt = listed(LAYOUTS, LIMITS, PUBLISHED)
-    return [one for one in numbers(trees) if one[1] != FIELDS and one not in exempt]
+    return [one for one in numbers(trees) if one not in exempt]
 
 
 def listed(*groups: dict[str, str]) -> set[tuple[Path, str]]:
