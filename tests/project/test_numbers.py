@@ -55,9 +55,8 @@ def test_the_fields_of_settings_do_not_become_more(counts):
 
 
 def test_a_number_is_found_and_a_limit_is_not(counts):
-    tree = counts.ast.parse(
-        "A, B = 1, 2.5\nC: int = 2**4\nD = 'word'\nE = (array('a', high=3), plain('b', int, 1))\nlower = 3\nLARGEST = 1e150\n"
-    )
+    fields = "E = (array('a', high=3), plain('b', int, 1))"
+    tree = counts.ast.parse(f"A, B = 1, 2.5\nC: int = 2**4\nD = 'word'\n{fields}\nlower = 3\nLARGEST = 1e150\n")
     trees = {Path("data/validation.py"): tree, Path("selection/settings.py"): tree}
     assert [name for _, name in counts.tuned(trees)] == ["A", "B", "C"]
     assert [name for _, name in counts.numbers(trees)] == ["A", "B", "C", "LARGEST"]
