@@ -91,7 +91,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 1,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "logo": {"text": "kampong", "image_light": "_static/kampong.svg", "image_dark": "_static/kampong.svg"},
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],

@@ -13,13 +13,13 @@ import numpy as np
 from benchmarks import first_page
 from matplotlib.ticker import PercentFormatter
 from scipy.spatial import ConvexHull
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 from sklearn.preprocessing import scale
 
 from kampong import FisherDiscriminant, MarginSubspace
 from kampong.criteria import MarginCriterion
 from kampong.margin import MaxMinOverClassifier
-from kampong.report import draw_classes
+from kampong.report import BiplotDisplay, ClassMapDisplay, ConfusionDisplay, ReliabilityDisplay, draw_classes
 from kampong.solvers import solve
 from kampong.statistics import ClassScatter
 
@@ -35,6 +35,7 @@ def main() -> None:
     bias()
     one_criterion()
     one_geometry()
+    displays()
 
 
 def late_classes() -> None:
@@ -193,6 +194,22 @@ def one_geometry() -> None:
     right.legend()
     figure.savefig(FOLDER / "one_geometry.png", dpi=100)
     print(FOLDER / "one_geometry.png")
+
+
+def displays() -> None:
+    """Draw four pictures for the page that lists them: wine as it was learnt, and digits that were not learnt."""
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = FisherDiscriminant().fit(X, y)
+    figure, axes = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")
+    ClassMapDisplay.from_estimator(model, X, y, ax=axes[0, 0])
+    BiplotDisplay.from_estimator(model, X, y, ax=axes[0, 1])
+    X, y = load_digits(return_X_y=True)
+    model = FisherDiscriminant().fit(X[::4], y[::4])
+    rest = np.arange(len(y)) % 4 != 0
+    ConfusionDisplay.from_estimator(model, X[rest], y[rest], ax=axes[1, 0])
+    ReliabilityDisplay.from_estimator(model, X[rest], y[rest], ax=axes[1, 1])
+    figure.savefig(FOLDER / "displays.png", dpi=100)
+    plt.close(figure)
 
 
 def _walk(first: np.ndarray, second: np.ndarray) -> tuple[list[np.ndarray], list[float], list[np.ndarray]]:

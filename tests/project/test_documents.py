@@ -113,7 +113,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_readme_shows_what_its_lines_print(capsys):
-    (code, shown) = re.search(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", README, re.MULTILINE | re.DOTALL).groups()
+    ((code, shown),) = shown_blocks(ROOT / "README.md")
     exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == shown
 
@@ -153,6 +153,13 @@ def test_readme_stays_short():
     assert README.count("\n## ") <= 9
     code = "\n".join(re.findall(r"^```.*?^```", README, re.MULTILINE | re.DOTALL))
     assert max(map(len, code.splitlines())) <= 79
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_is_at_most_79_columns_wide(path):
+    for kind, text in re.findall(r"^ *```(\w+)\n(.*?)^ *```", path.read_text(), re.MULTILINE | re.DOTALL):
+        wide = [line for line in text.splitlines() if len(line) > 79]
+        assert kind not in ("python", "sh", "output") or not wide, wide
 
 
 def test_each_promise_names_tests_that_exist():

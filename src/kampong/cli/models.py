@@ -105,7 +105,7 @@ def score(
     from kampong.streaming.columns.schema import Layout
     from kampong.streaming.options import checked
     from kampong.streaming.options import delimiter as separator
-    from kampong.streaming.scoring import score as judge
+    from kampong.streaming.scoring import score as score_source
     from kampong.streaming.scoring import show_score
     from kampong.streaming.sources.source import Source
 
@@ -118,7 +118,7 @@ def score(
     )
     stop, received = stop_on_signals()
     given = Source(source[0], checked(layout), more=tuple(source[1:]), untrusted=untrusted)
-    found = judge(given, model, stop=stop, key=key)
+    found = score_source(given, model, stop=stop, key=key)
     if as_json:
         classes, table = found.confusion()
         facts = {"rows": found.rows, "dead": found.dead, **found.measures(), "classes": classes}

@@ -105,9 +105,11 @@ def _columns(history: History, memory: Memory | None) -> list[dict[str, Any]]:
     said, same = [], dict[str, list[str]]()
     for name in history.class_table().names:
         same.setdefault(name.casefold(), []).append(name)
-    alike = [" and ".join(names) for names in same.values() if len(names) > 1]
-    if alike:
-        said.append({"text": f"Classes that differ only in upper and lower case: {_some(alike)}.", "attention": True})
+    differing = [" and ".join(names) for names in same.values() if len(names) > 1]
+    if differing:
+        said.append(
+            {"text": f"Classes that differ only in upper and lower case: {_some(differing)}.", "attention": True}
+        )
     if memory.schema.left_out:
         names = _some(memory.schema.left_out)
         said.append({"text": f"Left out, because the values seem to name the rows: {names}.", "attention": True})

@@ -173,8 +173,8 @@ def _sniffed(data: bytes, delimiters: str) -> str:
             sizes = [len(next(_cut(line.decode("utf-8-sig", "replace"), delimiter), ())) for line in lines]
         except csv.Error:
             continue
-        alike = sum(size == sizes[0] for size in sizes[1:])
-        if sizes and sizes[0] > most and 2 * alike >= len(sizes) - 1:
+        equal = sum(size == sizes[0] for size in sizes[1:])
+        if sizes and sizes[0] > most and 2 * equal >= len(sizes) - 1:
             best, most = delimiter, sizes[0]
     return best
 

@@ -2,7 +2,7 @@
 
 Each row is compared with what tells known rows from others (`predict_known`), as it was found at a fixed row number
 before; row numbers alone decide when it is found again. Rejected rows lie together if no more than the usual distance
-of two rows of a class is between them and one of them. They are a candidate for a new class if so many rows of known
+of two rows of a class is between them and one of them. They are a candidate for a new class if that many rows of known
 classes are improbable there: a Poisson test, by how many of the kept rows lie as near.
 """
 
@@ -288,7 +288,7 @@ class Rejected:
 
     @classmethod
     def from_state(cls, contents: Contents, width: int, rows: int) -> Self:
-        """Return what `to_state` wrote, if it can be of so many rows of this width; each value is checked."""
+        """Return what `to_state` wrote, if it can be of `rows` rows of this width; each value is checked."""
         found = cls(contents.number("rate", low=0.0, high=1.0))
         found.due = contents.whole("due", low=FIRST)
         for name in ("asked", "new_asked"):
