@@ -2,7 +2,9 @@
 
 Tables: half of the rows are learnt, the sets of the other half are counted; means over several halves. `predict_set` of
 a default fit, all classes together and per class, compared with split conformal sets of logistic regression on scaled
-columns, which learn from three quarters of the same rows and set their threshold by the last quarter. Streams:
+columns, which learn from three quarters of the same rows and set their threshold by the last quarter. These are taken
+by the definition, and of the same fitted model by MAPIE (`SplitConformalClassifier`) and crepes (`WrapClassifier`), if
+they are installed. river has no prediction sets for classes: `river.conf` is for regression. Streams:
 half_life="auto", each row predicted with the labels of all rows before it, and then learnt. The threshold of the last
 1,000 rows is compared with one that stays as it was after the first thousand. Coverage is a share of rows, size a
 number of classes.
@@ -11,7 +13,7 @@ number of classes.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ALPHA = 0.1
-MOST_ROWS, MOST_COLUMNS, LARGE = 20_000, 300, 3000
+MOST_ROWS, MOST_COLUMNS, LARGE, REPEATS = 20_000, 300, 3000, (10, 5)
+SURE = 2000
+"""Rows of a table from which on sampling alone should leave the coverage within 0.01 of what was asked for, mostly."""
+
+NAMES = ("predict_set", "per class", "split, logistic", "MAPIE", "crepes")
 STREAM_ROWS = 20_000
 STREAMS = ("electricity", "covertype", "powersupply", "usenet1")
 
@@ -39,18 +45,22 @@ STREAMS = ("electricity", "covertype", "powersupply", "usenet1")
 def main(shrink: int = 1) -> None:
     """Print a line for each table and stream, and the means over tables."""
     warnings.simplefilter("ignore")
-    names = ("predict_set", "per class", "split, logistic")
-    print(f"{'coverage / size':<22}{'rows':>7}" + "".join(f"{name:>18}" for name in names))
-    every = []
+    print(f"{'coverage / size':<22}{'rows':>7}" + "".join(f"{name:>18}" for name in NAMES))
+    every, sizes = [], []
     for name, X, y in tables(shrink):
         if sparse.issparse(X) or X.shape[0] > MOST_ROWS or X.shape[1] > MOST_COLUMNS:
             continue
-        found = on_table(X, y, 2 if X.shape[0] > LARGE or shrink > 1 else 10)
+        found = on_table(X, y, 2 if shrink > 1 else REPEATS[X.shape[0] > LARGE])
         every.append(found)
-        print(f"{name:<22}{X.shape[0]:>7}" + "".join(f"{one:>11.3f}{size:>7.2f}" for one, size in found), flush=True)
+        sizes.append(len(y))
+        print(f"{name:<22}{X.shape[0]:>7}" + "".join(map(pair, found)), flush=True)
     mean, off = np.mean(every, axis=0), np.abs(np.array(every)[:, :, 0] - (1.0 - ALPHA))
-    print(f"{f'mean of {len(every)} tables':<29}" + "".join(f"{one:>11.3f}{size:>7.2f}" for one, size in mean))
+    print(f"{f'mean of {len(every)} tables':<29}" + "".join(map(pair, mean)))
     print(f"{'median distance to 0.9':<29}" + "".join(f"{one:>11.3f}{'':>7}" for one in np.median(off, axis=0)))
+    large = np.array(sizes) >= SURE
+    if large.any():
+        title = f"within 0.01, of {large.sum()} with {SURE:,} rows"
+        print(f"{title:<37}" + "".join(f"{one:>3}{'':>15}" for one in (off[large] <= 0.01).sum(axis=0)))
     print(f"\n{'coverage in a stream':<22}{'rows':>7}{'predict_set':>14}{'fixed':>9}  and of the worst thousand rows")
     for name, X, y in streams(shrink):
         found = on_stream(X, y)
@@ -66,26 +76,66 @@ def on_table(X: np.ndarray, y: np.ndarray, repeats: int) -> np.ndarray:
     for train, test in StratifiedShuffleSplit(repeats, test_size=0.5, random_state=0).split(X, y):
         model = FisherDiscriminant().fit(X[train], y[train])
         sets = [model.predict_set(X[test], ALPHA, per_class=one) for one in (False, True)]
-        sets.append(split_sets(X[train], y[train], X[test], model.classes_))
-        found.append([measured(one, y[test], model.classes_) for one in sets])
+        split = split_sets(X[train], y[train], X[test], model.classes_)
+        found.append([measured(one, y[test], model.classes_) for one in (*sets, *split)])
     return np.mean(found, axis=0)
 
 
-def split_sets(X: np.ndarray, y: np.ndarray, T: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the sets of logistic regression by its definition."""
+def split_sets(X: np.ndarray, y: np.ndarray, T: np.ndarray, classes: np.ndarray) -> list[np.ndarray | None]:
+    """Return the sets of one logistic regression: by the definition, by MAPIE and by crepes, None without the package.
+
+    A class of which no row is in the three quarters is in no set.
+    """
     X_train, X_held, y_train, y_held = train_test_split(X, y, test_size=0.25, random_state=0)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X_train, y_train)
+    places = np.searchsorted(classes, model.classes_)
     chances = np.zeros((len(X_held) + len(T), len(classes)))
-    chances[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(np.concatenate([X_held, T]))
+    chances[:, places] = model.predict_proba(np.concatenate([X_held, T]))
     held, new = chances[: len(X_held)], chances[len(X_held) :]
     losses = np.sort(1.0 - held[np.arange(len(held)), np.searchsorted(classes, y_held)])
     place = int(np.ceil((1.0 - ALPHA) * (len(losses) + 1)))
     bound = losses[place - 1] if place <= len(losses) else 1.0
-    return 1.0 - new <= bound
+    found: list[np.ndarray | None] = [1.0 - new <= bound]
+    known = np.isin(y_held, model.classes_)
+    for answer in (mapie_sets, crepes_sets):
+        theirs = answer(model, X_held[known], y_held[known], T)
+        sets = None if theirs is None else np.zeros(new.shape, dtype=bool)
+        if sets is not None:
+            sets[:, places] = theirs
+        found.append(sets)
+    return found
 
 
-def measured(sets: np.ndarray, y: np.ndarray, classes: np.ndarray) -> tuple[float, float]:
-    """Return coverage and mean size; a class that was not learnt is in no set."""
+def mapie_sets(model: Any, X: np.ndarray, y: np.ndarray, T: np.ndarray) -> np.ndarray | None:
+    """Return the sets of MAPIE for a fitted model and held-out rows, None without the package."""
+    try:
+        from mapie.classification import SplitConformalClassifier
+    except ImportError:
+        return None
+    wrapped = SplitConformalClassifier(model, confidence_level=1.0 - ALPHA, prefit=True).conformalize(X, y)
+    return np.asarray(wrapped.predict_set(T)[1][:, :, 0], dtype=bool)
+
+
+def crepes_sets(model: Any, X: np.ndarray, y: np.ndarray, T: np.ndarray) -> np.ndarray | None:
+    """Return the sets of crepes for a fitted model and held-out rows, None without the package."""
+    try:
+        from crepes import WrapClassifier
+    except ImportError:
+        return None
+    wrapped = WrapClassifier(model)
+    wrapped.calibrate(X, y, seed=0)
+    return np.asarray(wrapped.predict_set(T, labels=False, confidence=1.0 - ALPHA, smoothing=False), dtype=bool)
+
+
+def pair(found: np.ndarray) -> str:
+    """Return a coverage and a size as text."""
+    return f"{'not installed':>18}" if np.isnan(found[0]) else f"{found[0]:>11.3f}{found[1]:>7.2f}"
+
+
+def measured(sets: np.ndarray | None, y: np.ndarray, classes: np.ndarray) -> tuple[float, float]:
+    """Return coverage and mean size, NaN without sets; a class that was not learnt is in no set."""
+    if sets is None:
+        return np.nan, np.nan
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     hits = sets[np.arange(len(y)), places] & (classes[places] == y)
     return float(hits.mean()), float(sets.sum(axis=1).mean())
