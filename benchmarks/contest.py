@@ -2,8 +2,9 @@
 
 The streams, sorted by name, are dealt in turns to two halves: the numbers of `online/settings.py` were chosen on the
 fitting half alone, and both halves are reported. Every row counts: a learner that cannot answer yet is wrong.
-`python -m benchmarks contest NAME …` takes some of the streams; `quick` leaves out river's forest, which takes most of
-the time; `seeds` takes two more seeds of every generated stream; `effort` prints the accuracy at several efforts alone.
+`python -m benchmarks contest NAME …` takes some of the streams; `seeds` takes two more seeds of every generated stream;
+`effort` prints the accuracy at several efforts alone. Peers are read from the file that `python -m benchmarks peers`
+keeps; a cell is empty where it has not run.
 """
 
 from __future__ import annotations
@@ -11,24 +12,20 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.linear_model import SGDClassifier
-from sklearn.preprocessing import StandardScaler
 
 from benchmarks.measure import data_folder, present
+from benchmarks.peers import accuracy, cells, kept, titles
 from kampong.online import OnlineClassifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROWS = 20_000
 REAL = {"electricity": 45_312, "covertype": 30_000, "powersupply": 29_928, "usenet1": 1_500, "usenet2": 1_500}
 GOALS = {"electricity": 0.92, "swap 10000": 0.87, "sine curved": 0.96, "RBF drift": 0.90, "Agrawal change": 0.87}
-RIVER = ("LR", "softmax", "PA", "NB", "tree", "adaptive", "forest")
-PEERS = ("last", "majority", "SGD", *RIVER)
 EFFORTS = (0.0, 2.0, 3.0, 4.0, 6.0, 12.0)
 
 Stream = tuple[np.ndarray, np.ndarray]
@@ -36,31 +33,39 @@ Stream = tuple[np.ndarray, np.ndarray]
 
 def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
     """Print a line per stream, the fitting half first, and how often no peer is better; `shrink` takes few of them."""
-    names = [name for name in sets if name not in ("quick", "seeds", "effort")]
+    names = [name for name in sets if name not in ("seeds", "effort")]
     if "effort" in sets:
         _efforts(names or list(GOALS), ROWS // shrink)
         return
-    peers = [name for name in PEERS if name != "forest" or not ("quick" in sets or shrink > 1)]
+    report(_ours, (1, 2, 3) if "seeds" in sets else (1,), ROWS // shrink, names)
+
+
+def report(
+    ours: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    seeds: Sequence[int],
+    rows: int = ROWS,
+    names: Sequence[str] = (),
+) -> None:
+    """Print both halves: accuracy of `ours`, which also returns microseconds per row, beside all peers."""
     for title, half in zip(("fitting half", "reporting half"), halves(), strict=True):
-        print(f"{title:<18}{'rows':>7}{'d':>4}{'K':>4}{'ours':>8}" + "".join(f"{name:>9}" for name in peers), end="")
-        print(f"{'apart':>8}{'kappa':>8}{'us/row':>8}")
+        print(f"{title:<18}{'rows':>7}{'d':>4}{'K':>4}{'ours':>8}" + titles(), end="")
+        print(f"{'kappa':>8}{'us/row':>8}")
         apart: dict[str, float] = {}
-        half = half if shrink == 1 else half[:2]
-        for name, seed in itertools.product(half, (1, 2, 3) if "seeds" in sets else (1,)):
-            if (names and name not in names) or (name in REAL and (seed > 1 or not _has(name, small=shrink > 1))):
-                continue
-            X, y = stream(name, seed=seed, rows=ROWS // shrink)
-            ours, cost = _ours(X, y)
-            found = {peer: accuracy(peer, X, y) for peer in peers}
-            apart[f"{name} {seed}"] = ours - max(found.values())
-            kappa = (ours - found["last"]) / max(1.0 - found["last"], 1e-12)
-            print(f"{name:<18}{len(y):>7}{X.shape[1]:>4}{len(np.unique(y)):>4}{ours:>8.4f}", end="")
-            print("".join(f"{value:>9.4f}" for value in found.values()), end="")
-            print(f"{apart[f'{name} {seed}']:>+8.4f}{kappa:>8.3f}{cost:>8.1f}", flush=True)
+        half = half if rows == ROWS else half[:2]
+        for name, seed, (X, y) in every(seeds, rows, [one for one in half if not names or one in names]):
+            mine, cost = ours(X, y)
+            found = kept(name, seed, X, y)
+            print(f"{name:<18}{len(y):>7}{X.shape[1]:>4}{len(np.unique(y)):>4}{mine:>8.4f}{cells(mine, found)}", end="")
+            last = accuracy("last", X, y)
+            assert last is not None
+            if found:
+                apart[f"{name} {seed}"] = mine - max(found.values())
+            print(f"{(mine - last) / max(1.0 - last, 1e-12):>8.3f}{cost:>8.1f}", flush=True)
         if apart:
             ahead = sum(value >= 0 for value in apart.values())
             worst = min(apart, key=lambda name: apart[name])
-            print(f"at least the best peer: {ahead} of {len(apart)}; the worst: {worst} {apart[worst]:+.4f}")
+            print(f"at least the best peer: {ahead} of {len(apart)}; the worst: {worst} {apart[worst]:+.4f}", end="")
+            print(f" (goals for the reporting half: {-(-2 * len(apart) // 3)}, and at least -0.03)")
         print()
     print("goals:", ", ".join(f"{name} {goal}" for name, goal in GOALS.items()))
 
@@ -90,6 +95,15 @@ def stream(name: str, *, seed: int = 1, rows: int = ROWS) -> Stream:
     return GENERATED[name](seed, rows)
 
 
+def every(
+    seeds: Sequence[int], rows: int = ROWS, names: Sequence[str] | None = None
+) -> Iterator[tuple[str, int, Stream]]:
+    """Yield name, seed, rows and labels of streams, of all if none are named; stored ones have one seed."""
+    for name, seed in itertools.product(sorted(itertools.chain(*halves())) if names is None else names, seeds):
+        if name not in REAL or (seed == 1 and _has(name, small=rows < ROWS)):
+            yield name, seed, stream(name, seed=seed, rows=rows)
+
+
 def _has(name: str, *, small: bool) -> bool:
     """Tell whether to learn a stored stream, which a small run leaves out."""
     return present(f"{name}.npz", small=small)
@@ -104,60 +118,6 @@ def _ours(X: np.ndarray, y: np.ndarray, effort: float = 100.0) -> tuple[float, f
         right = model.predict_then_learn(X[part], y[part]) == y[part]
         hits += int(right[0 if first else 1 :].sum())  # the first row cannot be predicted
     return hits / len(y), (time.process_time() - start) / len(y) * 1e6
-
-
-def accuracy(peer: str, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy of a peer."""
-    if peer == "last":
-        return float((y[1:] == y[:-1]).sum() / len(y))
-    if peer == "majority":
-        counts, hits = np.zeros(int(y.max()) + 1), 0
-        for label in y.tolist():
-            hits += int(counts[label] > 0 and np.argmax(counts) == label)
-            counts[label] += 1
-        return hits / len(y)
-    return _sgd(X, y) if peer == "SGD" else _river(peer, X, y)
-
-
-def _sgd(X: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy of SGD, ten rows at a time, on columns standardised so far."""
-    model, scaler, classes, hits = SGDClassifier(random_state=0), StandardScaler(), np.unique(y), 0
-    for start in range(0, len(y), 10):
-        rows, truth = X[start : start + 10], y[start : start + 10]
-        if start:
-            hits += int((model.predict(scaler.transform(rows)) == truth).sum())
-        scaler.partial_fit(rows)
-        model.partial_fit(scaler.transform(rows), truth, classes=classes)
-    return hits / len(y)
-
-
-def _river(kind: str, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the accuracy of a model of river; linear ones are given standardised columns."""
-    from river import forest, linear_model, multiclass, naive_bayes, preprocessing, tree
-
-    two = len(np.unique(y)) == 2
-    made: dict[str, Callable[[], Any]] = {
-        "LR": linear_model.LogisticRegression,
-        "softmax": linear_model.SoftmaxRegression,
-        "PA": linear_model.PAClassifier,
-        "NB": naive_bayes.GaussianNB,
-        "tree": tree.HoeffdingTreeClassifier,
-        "adaptive": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=0),
-        "forest": lambda: forest.ARFClassifier(seed=0),
-    }
-    model = made[kind]()
-    if kind in ("LR", "PA") and not two:
-        model = multiclass.OneVsRestClassifier(model)
-    if kind in ("LR", "softmax", "PA"):
-        model = preprocessing.StandardScaler() | model
-    truths, hits = (y == y.max()).tolist() if two else y.tolist(), 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for row, truth in zip(X.tolist(), truths, strict=True):
-            x = dict(enumerate(row))
-            hits += model.predict_one(x) == truth
-            model.learn_one(x, truth)
-    return hits / len(y)
 
 
 def _take(source: Any, rows: int) -> Stream:

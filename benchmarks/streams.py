@@ -1,12 +1,13 @@
 """Accuracy of `kampong learn` with nothing set, before each row is learnt, beside what people use for streams.
 
 Every set is written as a file and learnt by the stream tool with the options of the command line. Beside it, row by
-row: river's standardised logistic regression, its Hoeffding tree, its adaptive random forest (short streams),
-`SGDClassifier.partial_fit` on columns standardised as they come, and Vowpal Wabbit (one against all, everything else as
-it comes) where it is installed. Bananas is learnt with `--kernel rbf` too, and every dense set if `kernel` is named.
-Rows are counted from the first that `kampong learn` can score (two classes known), for all alike. Sets without an order
-of their own are shuffled, once, by a fixed seed. `python -m benchmarks streams NAME …` takes some of the sets. Past
-10,000 rows SGD is given ten rows at a time, and the forest is left out unless `slow` is named.
+row, are the learners of `benchmarks/peers.py`, read from the file that `python -m benchmarks peers` keeps; a cell is
+empty where one has not run. Bananas is learnt with `--kernel rbf` too, and every dense set if `kernel` is named.
+Every row counts: one that cannot be scored is wrong, for all alike. Sets without an order of their own are shuffled,
+once, by a fixed seed.
+
+The streams of `contest` follow, in two halves: the numbers of the contest were chosen on the first one alone. `seeds`
+takes three seeds of each that is generated. `python -m benchmarks streams NAME …` takes some of the sets.
 
 Two sets are made, to see drift in many columns: electricity with all products of two and three columns, and usps with
 classes that are renamed half-way. They do not count in the sum at the end.
@@ -26,10 +27,11 @@ import pyarrow as pa
 import pyarrow.csv
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_digits
-from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from benchmarks.contest import ROWS, report
 from benchmarks.measure import data_folder, present
+from benchmarks.peers import cells, kept, titles
 from kampong.datasets import waveform
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.options import estimator
@@ -40,60 +42,48 @@ if TYPE_CHECKING:
 ORDERED = ("electricity", "covertype", "usenet1", "usenet2", "powersupply")
 SHUFFLED = ("letter", "pendigits", "satimage", "waveform21")
 BUNDLED = ("Phishing", "ImageSegments", "Bananas", "Shuttle")
-MOST, FOREST = 50_000, 6_000
-"""The most rows of a set; the most that the forest is given."""
+MOST = 50_000
+"""The most rows of a set."""
 
-PEERS = ("LR", "tree", "SGD")
 GOALS = {"digits": 0.93, "covertype": 0.84, "electricity": 0.83, "spam": 0.95}
 MADE = ("electricity164", "usps renamed")
 
 
 def main(shrink: int = 1, sets: Sequence[str] = ()) -> None:
-    """Print a line a set, of those named if any are; a large `shrink` takes a generated one."""
-    slow, names = "slow" in sets, [name for name in sets if name not in ("slow", "kernel")]
-    print(
-        f"{'set':<15}{'rows':>7}{'columns':>8}{'classes':>8}{'ours':>8}{'LR':>8}{'tree':>8}{'SGD':>8}{'forest':>8}"
-        f"{'VW':>8}{'best peer':>11}{'ours s':>8}"
-    )
+    """Print a line per set, of those named if any are; a large `shrink` takes generated ones."""
+    names = [name for name in sets if name not in ("kernel", "seeds")]
+    print(f"{'set':<15}{'rows':>7}{'columns':>8}{'classes':>8}{'ours':>8}{titles()}{'us/row':>8}")
     apart: dict[str, float] = {}
-    accuracy: dict[str, float] = {}
-    for name, X, y in _sets(shrink):
+    found: dict[str, float] = {}
+    for name, X, y in stored(shrink):
         if names and name not in names:
             continue
-        ours, seconds = _ours(X, y)
+        found[name], cost = _ours(X, y)
         curved = name == "Bananas" or ("kernel" in sets and not sparse.issparse(X))
         kernel = _ours(X, y, kernel=True)[0] if curved else None
-        found = {kind: _river(X, y, kind) for kind in ("LR", "tree")}
-        found["SGD"] = _sgd(X, y)
-        found["forest"] = _river(X, y, "forest") if slow or len(y) <= FOREST else None
-        found["VW"] = _vowpal_wabbit(X, y)
-        best = max(value for kind, value in found.items() if kind in PEERS and value is not None)
-        accuracy[name] = max(ours, kernel or 0.0) if name == "Bananas" else ours
-        apart[name] = accuracy[name] - best
-        cells = "".join(f"{'' if value is None else f'{value:.4f}':>8}" for value in found.values())
-        print(
-            f"{name:<15}{len(y):>7}{X.shape[1]:>8}{len(np.unique(y)):>8}{ours:>8.4f}{cells}{apart[name]:>+11.4f}"
-            f"{seconds:>8.1f}" + (f"  with --kernel rbf {kernel:.4f}" if kernel else ""),
-            flush=True,
-        )
-    _sum_up({name: value for name, value in apart.items() if name not in MADE}, accuracy)
+        peers = kept(name, 1, X, y)
+        print(f"{name:<15}{len(y):>7}{X.shape[1]:>8}{len(np.unique(y)):>8}{found[name]:>8.4f}", end="")
+        if peers:
+            apart[name] = found[name] - max(peers.values())
+        print(cells(found[name], peers), end="")
+        print(f"{cost:>8.1f}" + (f"  with --kernel rbf {kernel:.4f}" if kernel else ""), flush=True)
+    _sum_up({name: value for name, value in apart.items() if name not in MADE}, found)
+    report(_ours, (1, 2, 3) if "seeds" in sets else (1,), ROWS // shrink, names)
 
 
 def _sum_up(apart: dict[str, float], accuracy: dict[str, float]) -> None:
     """Print on how many sets we are ahead, the worst shortfall, and the goals of single sets."""
-    if not apart:
-        return
-    ahead, worst = sum(value >= 0 for value in apart.values()), min(apart, key=lambda name: apart[name])
-    named = f"{', '.join(PEERS[:-1])} and {PEERS[-1]}"
-    print(f"\nat least the best of {named}: {ahead} of {len(apart)} sets (goal: 12)")
-    print(f"the worst beside it: {worst} {apart[worst]:+.4f} (goal: at least -0.02)")
+    if apart:
+        ahead, worst = sum(value >= 0 for value in apart.values()), min(apart, key=lambda name: apart[name])
+        print(f"\nat least the best peer: {ahead} of {len(apart)} sets; the worst: {worst} {apart[worst]:+.4f}")
     for name, goal in GOALS.items():
         if name in accuracy:
             print(f"{name}: {accuracy[name]:.4f} (goal: at least {goal})")
+    print()
 
 
 def _ours(X: Any, y: np.ndarray, *, kernel: bool = False) -> tuple[float, float]:
-    """Return accuracy before learning and seconds of a whole run of the stream tool with its defaults."""
+    """Return accuracy before learning and microseconds of a processor per row of a whole run with defaults."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / ("rows.svm" if sparse.issparse(X) else "rows.csv")
@@ -104,86 +94,13 @@ def _ours(X: Any, y: np.ndarray, *, kernel: bool = False) -> tuple[float, float]
         else:
             columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
             pyarrow.csv.write_csv(pa.table({**columns, "label": y}), path)
-        start = time.perf_counter()
+        start = time.process_time()
         model = estimator(kernel="rbf" if kernel else "")
         run = learn(Source(str(path), layout), model)
-        return run.counters.accuracy, time.perf_counter() - start
+        return run.counters.correct / len(y), (time.process_time() - start) / len(y) * 1e6
 
 
-def _first(y: np.ndarray) -> int:
-    """Return the first row that can be scored: the one after the first of a second class."""
-    return int(np.argmax(y != y[0])) + 1
-
-
-def _sgd(X: Any, y: np.ndarray) -> float:
-    """Return the accuracy of SGD, a row at a time, on columns standardised as they come (dense rows)."""
-    model, scaler, classes = SGDClassifier(random_state=0), StandardScaler(), np.unique(y)
-    hits, first = 0, _first(y)
-    dense = not sparse.issparse(X)
-    step = 1 if len(y) <= 10_000 else 10
-    for start in range(0, len(y), step):
-        rows, truth = X[start : start + step], y[start : start + step]
-        if start >= first:
-            hits += int((model.predict(scaler.transform(rows) if dense else rows) == truth).sum())
-        if dense:
-            scaler.partial_fit(rows)
-        model.partial_fit(scaler.transform(rows) if dense else rows, truth, classes=classes)
-    return hits / (len(y) - first)
-
-
-def _river(X: Any, y: np.ndarray, kind: str) -> float | None:
-    """Return the accuracy of a model of river, None for rows too wide for it."""
-    from river import forest, linear_model, multiclass, preprocessing, tree
-
-    if sparse.issparse(X) and kind != "LR":
-        return None
-    two = len(np.unique(y)) == 2
-    model: Any
-    if kind == "LR":
-        linear: Any = linear_model.LogisticRegression()
-        model = linear if two else multiclass.OneVsRestClassifier(linear)
-        model = model if sparse.issparse(X) else preprocessing.StandardScaler() | model
-    elif kind == "tree":
-        model = tree.HoeffdingTreeClassifier()
-    else:
-        model = forest.ARFClassifier(seed=0)
-    hits, first = 0, _first(y)
-    for i, (row, truth) in enumerate(zip(_dictionaries(X), y.tolist(), strict=True)):
-        if i >= first:
-            hits += model.predict_one(row) == truth
-        model.learn_one(row, truth)
-    return hits / (len(y) - first)
-
-
-def _vowpal_wabbit(X: Any, y: np.ndarray) -> float | None:
-    """Return the accuracy of Vowpal Wabbit, None where it is not installed."""
-    try:
-        from vowpalwabbit import Workspace
-    except ImportError:
-        return None
-    classes, codes = np.unique(y, return_inverse=True)
-    learner = Workspace(f"--oaa {len(classes)} -b 18 --quiet")
-    hits, first = 0, _first(y)
-    for i, (row, code) in enumerate(zip(_dictionaries(X), (codes + 1).tolist(), strict=True)):
-        example = learner.example(f"{code} | " + " ".join(f"{key}:{value:g}" for key, value in row.items() if value))
-        if i >= first:
-            hits += learner.predict(example) == code
-        learner.learn(example)
-        learner.finish_example(example)
-    learner.finish()
-    return hits / (len(y) - first)
-
-
-def _dictionaries(X: Any) -> Iterator[dict[int, float]]:
-    if sparse.issparse(X):
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-            yield dict(zip(X.indices[start:stop].tolist(), X.data[start:stop].tolist(), strict=True))
-        return
-    for row in X.tolist():
-        yield dict(enumerate(row))
-
-
-def _sets(shrink: int) -> Iterator[tuple[str, Any, np.ndarray]]:
+def stored(shrink: int) -> Iterator[tuple[str, Any, np.ndarray]]:
     folder = data_folder()
     if shrink > 1:
         yield "waveform", *waveform(max(300, 5000 // shrink), random_state=0)

@@ -20,6 +20,9 @@ SHIFT = 1.5 * 2.0**52
 """A whole number added to this stands in the last bits of the sum."""
 
 SHIFT_BITS = int(np.float64(SHIFT).view(np.int64))
+VECTORS = 32
+"""Numbers that a compiled loop takes at once on wide vector units; what is left over it would take one by one."""
+
 ONE_BITS, FRACTION = 1023 << 52, (1 << 52) - 1
 
 
@@ -58,6 +61,19 @@ def logarithm(x: float) -> float:
     high = (1.0 / 11.0 + q * (1.0 / 13.0)) + q2 * (1.0 / 15.0 + q * (1.0 / 17.0))
     p = low + q4 * (high + q4 * (1.0 / 19.0 + q * (1.0 / 21.0)))
     return n * 0.6931471805599453 + (2.0 * s + 2.0 * s * q * p)
+
+
+@vectorised
+def padded(count: int) -> int:
+    """Return the room for so many numbers in whole vectors."""
+    return (count + VECTORS - 1) & -VECTORS
+
+
+@vectorised
+def exponentials(values: Float, count: int) -> None:
+    """Turn the first numbers into their exponentials, and those after them that fill the last vectors: `padded`."""
+    for m in range(padded(count)):
+        values[m] = exponential(values[m])
 
 
 @vectorised

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kampong._core.compute import vectorised
-from kampong.online.arithmetic import dot, exponential, logarithm, update_inverse
+from kampong.online.arithmetic import exponential, exponentials, logarithm, padded, update_inverse
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -101,12 +101,7 @@ class Pool:
 
     def member_weights(self) -> dict[str, float]:
         """Return how much each answer counts in the weighed mean of step 2."""
-        state, total = self.state, np.zeros(len(self.names))
-        rates, shares = np.zeros(len(state.rate_losses)), np.zeros(len(self.names))
-        shares_of(state.rate_losses, rates)
-        for rate in range(len(rates)):
-            shares_of(state.losses[rate], shares)
-            total += rates[rate] * shares
+        total = shares_of(self.state.rate_losses) @ shares_of(self.state.losses)
         return dict(zip(self.names, total.tolist(), strict=True))
 
     def recent_loss(self, name: str) -> tuple[float, float]:
@@ -182,84 +177,52 @@ def calibrate(
     Loops over the answers are innermost, because there are more of them than classes in most streams.
     """
     answers = len(factors)
-    raw, chances = np.zeros((scores.shape[2], answers)), np.zeros((scores.shape[2], answers))
+    raw, chances = np.zeros((scores.shape[2], answers)), np.zeros(padded(scores.shape[2] * answers))
     most, total, mean, square = np.zeros(answers), np.zeros(answers), np.zeros(answers), np.zeros(answers)
     for i in range(len(codes)):
         count, code = known[i], codes[i]
         if count == 0:
             continue
         for m in range(answers):
-            for k in range(count):
+            most[m], total[m] = -np.inf, 0.0
+        for k in range(count):
+            for m in range(answers):
                 raw[k, m] = scores[m, i, k]
-        _log_chances(factors, raw, count, least, chances, most, total, out[i])
+                out[i, k, m] = factors[m] * raw[k, m]
+                most[m] = out[i, k, m] if out[i, k, m] > most[m] else most[m]
+        for k in range(count):
+            for m in range(answers):
+                out[i, k, m] -= most[m]
+                chances[k * answers + m] = out[i, k, m]
+        exponentials(chances, count * answers)
+        for k in range(count):
+            for m in range(answers):
+                total[m] += chances[k * answers + m]
+        for m in range(answers):
+            most[m] = logarithm(total[m])
+        for k in range(count):
+            for m in range(answers):
+                out[i, k, m] = out[i, k, m] - most[m] if out[i, k, m] - most[m] > least else least
         if learn[i] and code < count:
-            _moments(raw, count, chances, total, mean, square)
+            for m in range(answers):
+                mean[m], square[m], total[m] = 0.0, 0.0, 1.0 / total[m]
+            for k in range(count):  # the moments of the scores, by the probabilities that each answer gives
+                for m in range(answers):
+                    chances[k * answers + m] *= total[m]
+                    mean[m] += chances[k * answers + m] * raw[k, m]
+            for k in range(count):
+                for m in range(answers):
+                    square[m] += chances[k * answers + m] * (raw[k, m] - mean[m]) ** 2
             for m in range(answers):
                 curvatures[m] = keep * curvatures[m] + (1.0 - keep) + square[m]
                 step = factors[m] - (mean[m] - raw[code, m]) / curvatures[m]
                 factors[m] = min(max(step, 0.5 * factors[m]), 2.0 * factors[m])
 
 
-@vectorised
-def _log_chances(
-    factors: Float, raw: Float, count: int, least: float, chances: Float, most: Float, total: Float, out: Float
-) -> None:
-    """Write the log-probabilities of a row, at least `least`, and probabilities times their `total`."""
-    for m in range(len(factors)):
-        most[m], total[m] = -np.inf, 0.0
-    for k in range(count):
-        for m in range(len(factors)):
-            out[k, m] = factors[m] * raw[k, m]
-            most[m] = out[k, m] if out[k, m] > most[m] else most[m]
-    for k in range(count):
-        for m in range(len(factors)):
-            chances[k, m] = exponential(out[k, m] - most[m])
-            total[m] += chances[k, m]
-    for m in range(len(factors)):
-        most[m] += logarithm(total[m])
-    for k in range(count):
-        for m in range(len(factors)):
-            out[k, m] = out[k, m] - most[m] if out[k, m] - most[m] > least else least
-
-
-@vectorised
-def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, square: Float) -> None:
-    """Write the mean and the variance of the scores of a row, by the probabilities that each answer gives."""
-    for m in range(len(total)):
-        mean[m], square[m] = 0.0, 0.0
-    for k in range(count):
-        for m in range(len(total)):
-            mean[m] += chances[k, m] * raw[k, m] / total[m]
-    for k in range(count):
-        for m in range(len(total)):
-            square[m] += chances[k, m] * (raw[k, m] - mean[m]) ** 2 / total[m]
-
-
-@vectorised
-def normalise(scores: Float, known: int) -> None:
-    """Subtract the logarithm of the sum of exponentials from the scores of the classes that have come."""
-    most = scores[0]
-    for k in range(1, known):
-        most = max(most, scores[k])
-    total = 0.0
-    for k in range(known):
-        total += exponential(scores[k] - most)
-    total = most + logarithm(total)
-    for k in range(known):
-        scores[k] -= total
-
-
-@vectorised
-def shares_of(losses: Float, out: Float) -> None:
-    """Write softmax(−losses)."""
-    least, total = losses[0], 0.0
-    for m in range(len(losses)):
-        least = losses[m] if losses[m] < least else least
-    for m in range(len(losses)):
-        out[m] = exponential(least - losses[m])
-        total += out[m]
-    for m in range(len(losses)):
-        out[m] /= total
+def shares_of(losses: Float) -> Float:
+    """Return softmax(−losses) of each line."""
+    found: Float = np.exp(losses.min(axis=-1, keepdims=True) - losses)
+    return found / found.sum(axis=-1, keepdims=True)
 
 
 @vectorised
@@ -280,89 +243,114 @@ def _pool(
 ) -> None:
     keep, ridge, least = numbers[0], numbers[1], numbers[2]
     answers, classes, rates, size = len(places), chances.shape[1], len(keeps), len(weights)
-    means, inputs = np.zeros((rates, classes)), np.zeros((classes, size))
-    mixed, shares, rate_shares = np.zeros(classes), np.zeros((rates, answers)), np.zeros(rates)
+    shares, powers = np.zeros(padded(rates * (answers + 1))), np.zeros(padded(rates * classes))
+    means, mixed, inputs = np.zeros((rates, classes)), np.zeros(classes), np.zeros((classes, size))
     gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
-    faded, moved = ridge * (1.0 - keep**size), True
+    faded = ridge * (1.0 - keep**size)
     for i in range(len(codes)):
-        count, code, found = known[i], codes[i], out[i]
+        count, code = known[i], codes[i]
         if count == 0:
             continue
-        if moved:
-            for rate in range(rates):
-                shares_of(losses[rate], shares[rate])
-            shares_of(rate_losses, rate_shares)
-            moved = False
         for k in range(count):
-            line, from_all = inputs[k, 1:], chances[i, k]
             for m in range(answers):
-                line[m] = from_all[places[m]]
-        _weighed_mean(shares, rate_shares, count, least, means, mixed, inputs)
+                inputs[k, 1 + m] = chances[i, k, places[m]]
+        _weighed_mean(losses, rate_losses, count, least, shares, powers, means, mixed, inputs)
+        most = -np.inf
         for k in range(count):
-            found[k] = dot(weights, inputs[k])
-        normalise(found, count)
-        if learn[i] and code < count:
-            moved = True
-            _take_losses(losses, rate_losses, keeps, keep, means, inputs[code, 1:], code, least)
-            _newton_step(weights, inverse, clock, inputs, found, code, count, keep, faded, gradient, gain, back)
+            mixed[k] = 0.0
+            for m in range(size):
+                mixed[k] += weights[m] * inputs[k, m]
+            most = mixed[k] if mixed[k] > most else most
+        for k in range(count):
+            mixed[k] -= most
+            powers[k] = mixed[k]
+        exponentials(powers, count)
+        total = 0.0
+        for k in range(count):
+            total += powers[k]
+        log_total = logarithm(total)
+        for k in range(count):
+            out[i, k] = mixed[k] - log_total
+        if not learn[i] or code >= count:
+            continue
+        for rate in range(rates):
+            rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
+            for m in range(answers):
+                losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
+        for m in range(size):
+            gradient[m] = -inputs[code, m]
+        for k in range(count):
+            chance = powers[k] / total
+            for m in range(size):
+                gradient[m] += chance * inputs[k, m]
+        # A Newton step of the weights; the outer product of the gradient stands for its Hessian.
+        place = clock[0] % size
+        clock[0] += 1
+        update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
+        error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
+        for m in range(size):
+            weights[m] += error * back[m] - gain[m]
 
 
 @vectorised
 def _weighed_mean(
-    shares: Float, rate_shares: Float, count: int, least: float, means: Float, mixed: Float, inputs: Float
+    losses: Float,
+    rate_losses: Float,
+    count: int,
+    least: float,
+    shares: Float,
+    powers: Float,
+    means: Float,
+    mixed: Float,
+    inputs: Float,
 ) -> None:
     """Write the answer of each half-life, and that of all of them, at least `least`, as the first input."""
-    for rate in range(len(means)):
+    rates, answers = losses.shape
+    lowest = np.inf
+    for rate in range(rates):
+        lowest = rate_losses[rate] if rate_losses[rate] < lowest else lowest
+    for rate in range(rates):
+        shares[rates * answers + rate] = lowest - rate_losses[rate]
+        low = np.inf
+        for m in range(answers):
+            low = losses[rate, m] if losses[rate, m] < low else low
+        for m in range(answers):
+            shares[rate * answers + m] = low - losses[rate, m]
+    exponentials(shares, rates * (answers + 1))
+    rate_total = 0.0
+    for rate in range(rates):
+        rate_total += shares[rates * answers + rate]
+        total, most = 0.0, -np.inf
+        for m in range(answers):
+            total += shares[rate * answers + m]
         for k in range(count):
-            means[rate, k] = dot(shares[rate], inputs[k, 1:])
-        normalise(means[rate], count)
+            mean = 0.0
+            for m in range(answers):
+                mean += shares[rate * answers + m] * inputs[k, 1 + m]
+            means[rate, k] = mean / total
+            most = means[rate, k] if means[rate, k] > most else most
+        for k in range(count):
+            means[rate, k] -= most
+            powers[rate * count + k] = means[rate, k]
+    exponentials(powers, rates * count)
     for k in range(count):
         mixed[k] = 0.0
-        for rate in range(len(means)):
-            mixed[k] += rate_shares[rate] * means[rate, k]
-    normalise(mixed, count)
+    for rate in range(rates):
+        total, share = 0.0, shares[rates * answers + rate] / rate_total
+        for k in range(count):
+            total += powers[rate * count + k]
+        log_total = logarithm(total)
+        for k in range(count):
+            means[rate, k] -= log_total
+            mixed[k] += share * means[rate, k]
+    most, total = -np.inf, 0.0
     for k in range(count):
-        inputs[k, 0] = max(mixed[k], least)
-
-
-@vectorised
-def _take_losses(
-    losses: Float, rate_losses: Float, keeps: Float, keep: float, means: Float, logs: Float, code: int, least: float
-) -> None:
-    """Let losses fade, and add what the row has cost each answer and each half-life."""
-    for rate in range(len(keeps)):
-        rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
-        mine = losses[rate]
-        for m in range(len(logs)):
-            mine[m] = keeps[rate] * mine[m] - logs[m]
-
-
-@vectorised
-def _newton_step(
-    weights: Float,
-    inverse: Float,
-    clock: Integer,
-    inputs: Float,
-    found: Float,
-    code: int,
-    count: int,
-    keep: float,
-    faded: float,
-    gradient: Float,
-    gain: Float,
-    back: Float,
-) -> None:
-    """Let the weights take a Newton step; the outer product of the gradient stands for its Hessian."""
-    size = len(weights)
-    for m in range(size):
-        gradient[m] = -inputs[code, m]
+        most = mixed[k] if mixed[k] > most else most
     for k in range(count):
-        chance = exponential(found[k])
-        for m in range(size):
-            gradient[m] += chance * inputs[k, m]
-    place = clock[0] % size
-    clock[0] += 1
-    update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
-    error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
-    for m in range(size):
-        weights[m] += error * back[m] - gain[m]
+        powers[k] = mixed[k] - most
+    exponentials(powers, count)
+    for k in range(count):
+        total += powers[k]
+    most += logarithm(total)
+    for k in range(count):
+        inputs[k, 0] = max(mixed[k] - most, least)
