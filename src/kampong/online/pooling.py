@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kampong._core.compute import vectorised
-from kampong.online.arithmetic import exponential, exponentials, logarithm, padded, update_inverse
+from kampong.online.arithmetic import exponentials, logarithm, padded, update_inverse
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -183,40 +183,58 @@ def calibrate(
         count, code = known[i], codes[i]
         if count == 0:
             continue
-        for m in range(answers):
-            most[m], total[m] = -np.inf, 0.0
         for k in range(count):
             for m in range(answers):
                 raw[k, m] = scores[m, i, k]
-                out[i, k, m] = factors[m] * raw[k, m]
-                most[m] = out[i, k, m] if out[i, k, m] > most[m] else most[m]
-        for k in range(count):
-            for m in range(answers):
-                out[i, k, m] -= most[m]
-                chances[k * answers + m] = out[i, k, m]
-        exponentials(chances, count * answers)
-        for k in range(count):
-            for m in range(answers):
-                total[m] += chances[k * answers + m]
-        for m in range(answers):
-            most[m] = logarithm(total[m])
-        for k in range(count):
-            for m in range(answers):
-                out[i, k, m] = out[i, k, m] - most[m] if out[i, k, m] - most[m] > least else least
+        _log_chances(factors, raw, i, count, least, chances, most, total, out)
         if learn[i] and code < count:
-            for m in range(answers):
-                mean[m], square[m], total[m] = 0.0, 0.0, 1.0 / total[m]
-            for k in range(count):  # the moments of the scores, by the probabilities that each answer gives
-                for m in range(answers):
-                    chances[k * answers + m] *= total[m]
-                    mean[m] += chances[k * answers + m] * raw[k, m]
-            for k in range(count):
-                for m in range(answers):
-                    square[m] += chances[k * answers + m] * (raw[k, m] - mean[m]) ** 2
+            _moments(raw, count, chances, total, mean, square)
             for m in range(answers):
                 curvatures[m] = keep * curvatures[m] + (1.0 - keep) + square[m]
                 step = factors[m] - (mean[m] - raw[code, m]) / curvatures[m]
                 factors[m] = min(max(step, 0.5 * factors[m]), 2.0 * factors[m])
+
+
+@vectorised
+def _log_chances(
+    factors: Float, raw: Float, i: int, count: int, least: float, chances: Float, most: Float, total: Float, out: Float
+) -> None:
+    """Write the log-probabilities of row i, at least `least`, and probabilities times their `total`."""
+    answers = len(factors)
+    for m in range(answers):
+        most[m], total[m] = -np.inf, 0.0
+    for k in range(count):
+        for m in range(answers):
+            out[i, k, m] = factors[m] * raw[k, m]
+            most[m] = out[i, k, m] if out[i, k, m] > most[m] else most[m]
+    for k in range(count):
+        for m in range(answers):
+            out[i, k, m] -= most[m]
+            chances[k * answers + m] = out[i, k, m]
+    exponentials(chances, count * answers)
+    for k in range(count):
+        for m in range(answers):
+            total[m] += chances[k * answers + m]
+    for m in range(answers):
+        most[m] = logarithm(total[m])
+    for k in range(count):
+        for m in range(answers):
+            out[i, k, m] = out[i, k, m] - most[m] if out[i, k, m] - most[m] > least else least
+
+
+@vectorised
+def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, square: Float) -> None:
+    """Write the mean and the variance of the scores of a row, by the probabilities that each answer gives."""
+    answers = len(total)
+    for m in range(answers):
+        mean[m], square[m], total[m] = 0.0, 0.0, 1.0 / total[m]
+    for k in range(count):
+        for m in range(answers):
+            chances[k * answers + m] *= total[m]
+            mean[m] += chances[k * answers + m] * raw[k, m]
+    for k in range(count):
+        for m in range(answers):
+            square[m] += chances[k * answers + m] * (raw[k, m] - mean[m]) ** 2
 
 
 def shares_of(losses: Float) -> Float:
@@ -244,7 +262,7 @@ def _pool(
     keep, ridge, least = numbers[0], numbers[1], numbers[2]
     answers, classes, rates, size = len(places), chances.shape[1], len(keeps), len(weights)
     shares, powers = np.zeros(padded(rates * (answers + 1))), np.zeros(padded(rates * classes))
-    means, mixed, inputs = np.zeros((rates, classes)), np.zeros(classes), np.zeros((classes, size))
+    means, mixed, inputs = np.zeros((rates, classes)), np.zeros((1, classes)), np.zeros((classes, size))
     gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
     faded = ridge * (1.0 - keep**size)
     for i in range(len(codes)):
@@ -254,73 +272,80 @@ def _pool(
         for k in range(count):
             for m in range(answers):
                 inputs[k, 1 + m] = chances[i, k, places[m]]
-        _weighed_mean(losses, rate_losses, count, least, shares, powers, means, mixed, inputs)
-        most = -np.inf
+        _find_shares(losses, rate_losses, shares)
+        _weighed_mean(shares, count, least, powers, means, mixed, inputs)
         for k in range(count):
-            mixed[k] = 0.0
+            mixed[0, k] = 0.0
             for m in range(size):
-                mixed[k] += weights[m] * inputs[k, m]
-            most = mixed[k] if mixed[k] > most else most
+                mixed[0, k] += weights[m] * inputs[k, m]
+        total = log_softmax(mixed, count, powers)
         for k in range(count):
-            mixed[k] -= most
-            powers[k] = mixed[k]
-        exponentials(powers, count)
-        total = 0.0
-        for k in range(count):
-            total += powers[k]
-        log_total = logarithm(total)
-        for k in range(count):
-            out[i, k] = mixed[k] - log_total
-        if not learn[i] or code >= count:
-            continue
-        for rate in range(rates):
-            rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
-            for m in range(answers):
-                losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
-        for m in range(size):
-            gradient[m] = -inputs[code, m]
-        for k in range(count):
-            chance = powers[k] / total
+            out[i, k] = mixed[0, k]
+        if learn[i] and code < count:
+            for rate in range(rates):
+                rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
+                for m in range(answers):
+                    losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
             for m in range(size):
-                gradient[m] += chance * inputs[k, m]
-        # A Newton step of the weights; the outer product of the gradient stands for its Hessian.
-        place = clock[0] % size
-        clock[0] += 1
-        update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
-        error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
-        for m in range(size):
-            weights[m] += error * back[m] - gain[m]
+                gradient[m] = -inputs[code, m]
+            for k in range(count):
+                chance = powers[k] / total
+                for m in range(size):
+                    gradient[m] += chance * inputs[k, m]
+            _newton_step(weights, inverse, clock, gradient, keep, faded, gain, back)
 
 
 @vectorised
-def _weighed_mean(
-    losses: Float,
-    rate_losses: Float,
-    count: int,
-    least: float,
-    shares: Float,
-    powers: Float,
-    means: Float,
-    mixed: Float,
-    inputs: Float,
-) -> None:
-    """Write the answer of each half-life, and that of all of them, at least `least`, as the first input."""
+def log_softmax(scores: Float, count: int, powers: Float) -> float:
+    """Subtract the logarithm of the sum of exponentials from the first scores of each line.
+
+    Write exponentials of the scores less their greatest into `powers`, and return the sum of the last line.
+    """
+    total = 0.0
+    for line in range(len(scores)):
+        most = -np.inf
+        for k in range(count):
+            most = scores[line, k] if scores[line, k] > most else most
+        for k in range(count):
+            scores[line, k] -= most
+            powers[line * count + k] = scores[line, k]
+    exponentials(powers, len(scores) * count)
+    for line in range(len(scores)):
+        total = 0.0
+        for k in range(count):
+            total += powers[line * count + k]
+        log_total = logarithm(total)
+        for k in range(count):
+            scores[line, k] -= log_total
+    return total
+
+
+@vectorised
+def _find_shares(losses: Float, rate_losses: Float, shares: Float) -> None:
+    """Write exp(least − loss) of the answers at each half-life, and then of the half-lives."""
     rates, answers = losses.shape
-    lowest = np.inf
+    least = np.inf
     for rate in range(rates):
-        lowest = rate_losses[rate] if rate_losses[rate] < lowest else lowest
+        least = rate_losses[rate] if rate_losses[rate] < least else least
     for rate in range(rates):
-        shares[rates * answers + rate] = lowest - rate_losses[rate]
+        shares[rates * answers + rate] = least - rate_losses[rate]
         low = np.inf
         for m in range(answers):
             low = losses[rate, m] if losses[rate, m] < low else low
         for m in range(answers):
             shares[rate * answers + m] = low - losses[rate, m]
     exponentials(shares, rates * (answers + 1))
-    rate_total = 0.0
+
+
+@vectorised
+def _weighed_mean(
+    shares: Float, count: int, least: float, powers: Float, means: Float, mixed: Float, inputs: Float
+) -> None:
+    """Write the answer of each half-life, and that of all of them, at least `least`, as the first input."""
+    rates, answers, rate_total = len(means), inputs.shape[1] - 1, 0.0
     for rate in range(rates):
         rate_total += shares[rates * answers + rate]
-        total, most = 0.0, -np.inf
+        total = 0.0
         for m in range(answers):
             total += shares[rate * answers + m]
         for k in range(count):
@@ -328,29 +353,32 @@ def _weighed_mean(
             for m in range(answers):
                 mean += shares[rate * answers + m] * inputs[k, 1 + m]
             means[rate, k] = mean / total
-            most = means[rate, k] if means[rate, k] > most else most
-        for k in range(count):
-            means[rate, k] -= most
-            powers[rate * count + k] = means[rate, k]
-    exponentials(powers, rates * count)
+    log_softmax(means, count, powers)
     for k in range(count):
-        mixed[k] = 0.0
-    for rate in range(rates):
-        total, share = 0.0, shares[rates * answers + rate] / rate_total
-        for k in range(count):
-            total += powers[rate * count + k]
-        log_total = logarithm(total)
-        for k in range(count):
-            means[rate, k] -= log_total
-            mixed[k] += share * means[rate, k]
-    most, total = -np.inf, 0.0
+        mixed[0, k] = 0.0
+        for rate in range(rates):
+            mixed[0, k] += shares[rates * answers + rate] / rate_total * means[rate, k]
+    log_softmax(mixed, count, powers)
     for k in range(count):
-        most = mixed[k] if mixed[k] > most else most
-    for k in range(count):
-        powers[k] = mixed[k] - most
-    exponentials(powers, count)
-    for k in range(count):
-        total += powers[k]
-    most += logarithm(total)
-    for k in range(count):
-        inputs[k, 0] = max(mixed[k] - most, least)
+        inputs[k, 0] = max(mixed[0, k], least)
+
+
+@vectorised
+def _newton_step(
+    weights: Float,
+    inverse: Float,
+    clock: Integer,
+    gradient: Float,
+    keep: float,
+    faded: float,
+    gain: Float,
+    back: Float,
+) -> None:
+    """Let the weights take a Newton step; the outer product of the gradient stands for its Hessian."""
+    size = len(weights)
+    place = clock[0] % size
+    clock[0] += 1
+    update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
+    error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
+    for m in range(size):
+        weights[m] += error * back[m] - gain[m]
