@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.compute import part, small
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -26,7 +26,7 @@ VECTORS = 32
 ONE_BITS, FRACTION = 1023 << 52, (1 << 52) - 1
 
 
-@vectorised
+@small
 def exponential(x: float) -> float:
     """Return eˣ, and e^±700 for any x beyond ±700."""
     x = -700.0 if x < -700.0 else x
@@ -44,7 +44,7 @@ def exponential(x: float) -> float:
     return result
 
 
-@vectorised
+@small
 def logarithm(x: float) -> float:
     """Return the natural logarithm of a positive normal number."""
     bits = np.float64(x).view(np.int64)
@@ -63,20 +63,20 @@ def logarithm(x: float) -> float:
     return n * 0.6931471805599453 + (2.0 * s + 2.0 * s * q * p)
 
 
-@vectorised
+@small
 def padded(count: int) -> int:
     """Return the room for so many numbers in whole vectors."""
     return (count + VECTORS - 1) & -VECTORS
 
 
-@vectorised
+@small
 def exponentials(values: Float, count: int) -> None:
     """Turn the first numbers into their exponentials, and those after them that fill the last vectors: `padded`."""
     for m in range(padded(count)):
         values[m] = exponential(values[m])
 
 
-@vectorised
+@part
 def cosines_and_sines(angles: Float, size: float, cosines: Float, sines: Float) -> None:
     """Write size·cos and size·sin of angles, none of which is beyond a million."""
     for f in range(len(angles)):
@@ -108,7 +108,7 @@ def cosines_and_sines(angles: Float, size: float, cosines: Float, sines: Float) 
         sines[f] = size * (-sine if quarter > 1.5 else sine)
 
 
-@vectorised
+@small
 def dot(left: Float, right: Float) -> float:
     """Return the inner product of two vectors."""
     total = 0.0
@@ -117,7 +117,7 @@ def dot(left: Float, right: Float) -> float:
     return total
 
 
-@vectorised
+@small
 def to_probabilities(scores: Float, known: int, out: Float) -> None:
     """Write the softmax of the scores of the classes that have come."""
     most = scores[0]
@@ -131,7 +131,7 @@ def to_probabilities(scores: Float, known: int, out: Float) -> None:
         out[k] /= total
 
 
-@vectorised
+@part
 def update_inverse(
     inverse: Float, row: Float, weight: float, keep: float, place: int, ridge: float, gain: Float, back: Float
 ) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.compute import part, vectorised
 from kampong.online.arithmetic import exponentials, logarithm, padded, update_inverse
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def calibrate(
                 factors[m] = min(max(step, 0.5 * factors[m]), 2.0 * factors[m])
 
 
-@vectorised
+@part
 def _log_chances(
     factors: Float, raw: Float, i: int, count: int, least: float, chances: Float, most: Float, total: Float, out: Float
 ) -> None:
@@ -222,7 +222,7 @@ def _log_chances(
             out[i, k, m] = out[i, k, m] - most[m] if out[i, k, m] - most[m] > least else least
 
 
-@vectorised
+@part
 def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, square: Float) -> None:
     """Write the mean and the variance of the scores of a row, by the probabilities that each answer gives."""
     answers = len(total)
@@ -259,11 +259,11 @@ def _pool(
     numbers: Float,
     out: Float,
 ) -> None:
-    keep, ridge, least = numbers[0], numbers[1], numbers[2]
     answers, classes, rates, size = len(places), chances.shape[1], len(keeps), len(weights)
     shares, powers = np.zeros(padded(rates * (answers + 1))), np.zeros(padded(rates * classes))
     means, mixed, inputs = np.zeros((rates, classes)), np.zeros((1, classes)), np.zeros((classes, size))
     gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
+    keep, ridge, least = numbers[0], numbers[1], numbers[2]
     faded = ridge * (1.0 - keep**size)
     for i in range(len(codes)):
         count, code = known[i], codes[i]
@@ -275,17 +275,15 @@ def _pool(
         _find_shares(losses, rate_losses, shares)
         _weighed_mean(shares, count, least, powers, means, mixed, inputs)
         for k in range(count):
-            mixed[0, k] = 0.0
+            score = 0.0
             for m in range(size):
-                mixed[0, k] += weights[m] * inputs[k, m]
+                score += weights[m] * inputs[k, m]
+            mixed[0, k] = score
         total = log_softmax(mixed, count, powers)
         for k in range(count):
             out[i, k] = mixed[0, k]
         if learn[i] and code < count:
-            for rate in range(rates):
-                rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
-                for m in range(answers):
-                    losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
+            _take_losses(losses, rate_losses, keeps, keep, means, inputs, code, least)
             for m in range(size):
                 gradient[m] = -inputs[code, m]
             for k in range(count):
@@ -295,7 +293,18 @@ def _pool(
             _newton_step(weights, inverse, clock, gradient, keep, faded, gain, back)
 
 
-@vectorised
+@part
+def _take_losses(
+    losses: Float, rate_losses: Float, keeps: Float, keep: float, means: Float, inputs: Float, code: int, least: float
+) -> None:
+    """Let losses fade, and add what the row has cost each answer and each half-life."""
+    for rate in range(len(keeps)):
+        rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
+        for m in range(losses.shape[1]):
+            losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
+
+
+@part
 def log_softmax(scores: Float, count: int, powers: Float) -> float:
     """Subtract the logarithm of the sum of exponentials from the first scores of each line.
 
@@ -320,7 +329,7 @@ def log_softmax(scores: Float, count: int, powers: Float) -> float:
     return total
 
 
-@vectorised
+@part
 def _find_shares(losses: Float, rate_losses: Float, shares: Float) -> None:
     """Write exp(least − loss) of the answers at each half-life, and then of the half-lives."""
     rates, answers = losses.shape
@@ -337,7 +346,7 @@ def _find_shares(losses: Float, rate_losses: Float, shares: Float) -> None:
     exponentials(shares, rates * (answers + 1))
 
 
-@vectorised
+@part
 def _weighed_mean(
     shares: Float, count: int, least: float, powers: Float, means: Float, mixed: Float, inputs: Float
 ) -> None:
@@ -355,15 +364,16 @@ def _weighed_mean(
             means[rate, k] = mean / total
     log_softmax(means, count, powers)
     for k in range(count):
-        mixed[0, k] = 0.0
+        mean = 0.0
         for rate in range(rates):
-            mixed[0, k] += shares[rates * answers + rate] / rate_total * means[rate, k]
+            mean += shares[rates * answers + rate] * means[rate, k]
+        mixed[0, k] = mean / rate_total
     log_softmax(mixed, count, powers)
     for k in range(count):
         inputs[k, 0] = max(mixed[0, k], least)
 
 
-@vectorised
+@part
 def _newton_step(
     weights: Float,
     inverse: Float,

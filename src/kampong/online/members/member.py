@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.compute import small
 from kampong.online.arithmetic import dot, to_probabilities
 
 if TYPE_CHECKING:
@@ -164,14 +164,14 @@ class Member:
         return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in field.axes)
 
 
-@vectorised
+@small
 def linear_scores(weights: Float, row: Float, known: int, out: Float) -> None:
     """Write the scores of a row by one line of weights per class, the offset first."""
     for k in range(known):
         out[k] = weights[k, 0] + dot(weights[k, 1:], row)
 
 
-@vectorised
+@small
 def softmax_step(
     weights: Float, row: Float, length: float, scores: Float, code: int, known: int, rate: float, chances: Float
 ) -> None:
