@@ -239,8 +239,9 @@ def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, 
 
 def shares_of(losses: Float) -> Float:
     """Return softmax(−losses) of each line."""
-    found: Float = np.exp(losses.min(axis=-1, keepdims=True) - losses)
-    return found / found.sum(axis=-1, keepdims=True)
+    powers = np.exp(losses.min(axis=-1, keepdims=True) - losses)
+    shares: Float = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
 
 
 @vectorised
