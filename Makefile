@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage slow fuzz faults check package bench results reproduce test-oldest docs docs-serve lock clean
+.PHONY: help demo test coverage slow fuzz faults check package smoke bench results reproduce test-oldest docs docs-serve lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,15 @@ package: $(STAMP) ## wheel and sdist in dist, checked as a package index checks 
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/twine check --strict dist/*
+
+smoke: ## the wheel of `make package` in an environment of its own: its version, a fit, a stream
+	python3 -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --no-compile --disable-pip-version-check "$$(ls dist/*.whl)[stream]"
+	cd build/smoke && bin/kampong --version && bin/python -W error -c "from sklearn.datasets import load_iris; \
+	  from kampong import FisherDiscriminant; X, y = load_iris(return_X_y=True); \
+	  assert FisherDiscriminant().fit(X, y).score(X, y) > 0.97" && \
+	  printf 'x,kind\n%s' "$$(seq -f '%g,a' 1 9; seq -f '%g,b' 21 29)" > rows.csv && \
+	  bin/kampong learn rows.csv --label kind --half-life none --model rows.kampong --quiet && bin/kampong report rows.kampong
 
 reproduce: $(STAMP) ## the tables and figures of the papers, beside what they printed
 	$(BIN)/kampong reproduce all --out papers-output

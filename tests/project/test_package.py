@@ -54,6 +54,42 @@ def test_the_version_is_the_same_everywhere():
     assert citation.count("  - type: ") == 5
 
 
+def test_workflows_run_no_action_that_can_change_under_them():
+    used = []
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
+        used += re.findall(r"uses: (.+)", text)
+        assert "secrets." not in text, "publishing is by trusted publishing, without a token"
+        assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE), f"{path.name} may write"
+        assert re.search(r"^concurrency:", text, re.MULTILINE)
+        checkouts = text.count("actions/checkout@")
+        assert text.count("persist-credentials: false") == checkouts
+    assert len(used) > 5
+    assert [name for name in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name)] == []
+
+
+def test_only_the_job_that_publishes_gets_a_token():
+    build, publish = (ROOT / ".github" / "workflows" / "publish.yml").read_text().split("\n  publish:\n")
+    assert "id-token: write" not in build
+    assert "make package smoke" in build
+    assert "id-token: write" in publish
+    assert "attestations: true" in publish
+    assert "run:" not in publish, "nothing of the repository runs where the token is"
+
+
+def test_hooks_of_a_commit_have_the_versions_of_make_check():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    locked = (ROOT / "requirements" / "locked.txt").read_text()
+    for name, repository in (("ruff", "ruff-pre-commit"), ("codespell", "codespell")):
+        (version,) = re.findall(rf"^{name}==([^ ;\\]+)", locked, re.MULTILINE)
+        assert re.search(rf"/{repository}\n    rev: v{re.escape(version)}\n", hooks), name
+
+
+def test_smoke_runs_wherever_a_package_is_built():
+    commands = [(ROOT / ".ci" / "run").read_text(), (ROOT / ".github" / "workflows" / "ci.yml").read_text()]
+    assert all("make check package smoke" in text for text in commands)
+
+
 ALONE = """
 import json
 import sys
