@@ -18,8 +18,11 @@ DIALECT = (
     "anew",
     "badness",
     "bend",
+    "beside",
     "dear",
+    "dearer",
     "for_a_while",
+    "held_against",
     "held_back",
     "in_hand",
     "in_view",
@@ -27,7 +30,10 @@ DIALECT = (
     "judged",
     "judges",
     "judging",
+    "likewise",
     "mend",
+    "mended",
+    "mends",
     "of_late",
     "one_of_both",
     "past_#",
@@ -35,6 +41,8 @@ DIALECT = (
     "so_many",
     "strangers",
     "trouble",
+    "what_answers",
+    "what_predicts",
 )
 """Words to replace; `_` is a blank, `#` a digit."""
 

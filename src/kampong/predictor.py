@@ -67,7 +67,7 @@ class Predictor:
     centres : array of shape (K, p)
         The class means in the subspace.
     head : Head
-        What predicts there.
+        The classifier there.
     criterion : Criterion
         What the directions maximise, with the parameter in use.
     choice : Choice or None

@@ -133,7 +133,7 @@ def answers(graph: Graph, points: str, known: Predictor) -> tuple[str, str, np.n
     points : str
         The coordinates that the head looks at.
     known : Predictor
-        What predicts.
+        The predictor.
 
     Returns
     -------

@@ -273,7 +273,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         return None
 
     def _current(self) -> Predictor | None:
-        """Return what predicts, solved again where enough rows have come."""
+        """Return the predictor, solved again if enough rows have come."""
         if self._known is not None and self._rows < self._due:
             return self._known
         model, known = self._model, self._known

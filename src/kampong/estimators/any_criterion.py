@@ -84,7 +84,7 @@ class CriterionSubspace(DiscriminantSubspace):
     solver_reason_ : str
         Why it was that one.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)

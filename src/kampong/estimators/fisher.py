@@ -123,7 +123,7 @@ class FisherDiscriminant(FollowsDrift):
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
         rows held out, and the losses of the `heads` that were compared.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     half_life_ : float
         The half-life of the statistics; infinite where they forget nothing, as with "auto".
     member_weights_ : dict of str to float

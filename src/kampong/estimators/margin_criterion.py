@@ -99,7 +99,7 @@ class MarginSubspace(DiscriminantSubspace):
     epsilon_ : float
         The weight ε in use.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
@@ -251,7 +251,7 @@ class InterClassScatter(MarginSubspace):
     epsilon_ : float
         The weight ε in use.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
@@ -382,7 +382,7 @@ class MaximumMarginCriterion(MarginSubspace):
     epsilon_ : float
         The weight ε in use.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)
@@ -522,7 +522,7 @@ class SupervisedKampongMeasure(MarginSubspace):
     a_ : float
         The parameter a in use.
     head_ : str
-        What predicts.
+        Name of the classifier in the subspace.
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     coef_, intercept_ : array of shape (n_classes, n_features) and (n_classes,)

@@ -122,7 +122,7 @@ class Reading:
 
     @property
     def head_(self) -> str:
-        """What predicts, a name that `head` takes."""
+        """The name of the head in use."""
         return self._read().head.name
 
     @property

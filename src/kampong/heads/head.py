@@ -97,7 +97,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Head(ABC):
-    """What predicts inside a subspace: one score per class.
+    """A classifier inside a subspace: one score per class.
 
     A subclass is a frozen dataclass of arrays, numbers and booleans, which is also what a file holds of it.
 

@@ -34,7 +34,7 @@ def chosen(model: Any, history: History, predictor: Predictor | None) -> list[di
     history : History
         The course of its stream.
     predictor : Predictor or None
-        What predicts.
+        The predictor.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def curve_of(model: Any, predictor: Predictor | None) -> dict[str, Any]:
     model : object or None
         The model.
     predictor : Predictor or None
-        What predicts.
+        The predictor.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def directions_of(
     model : object or None
         The model.
     predictor : Predictor or None
-        What predicts.
+        The predictor.
     memory : Memory or None
         The names of the columns.
     places : dict of str to int

@@ -63,7 +63,7 @@ def take(
     history : History
         The course of its stream.
     predictor : Predictor, optional
-        What predicts in the stream; by default what the model holds.
+        The predictor of the stream; that of the model by default.
     memory : Memory, optional
         What the stream remembers of its columns: their names, and words.
     title : str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MEANING = {
     "ridge": "what is added to the within-class variances",
     "epsilon": "the weight of the within-class scatter",
-    "head": "what predicts along the directions",
+    "head": "the classifier along the directions",
     "solver": "what found the directions",
 }
 """What is chosen, in plain words."""

@@ -90,7 +90,7 @@ class Challenger:
         return True
 
     def give(self, model: StreamModel) -> Predictor:
-        """Give the model of the stream what was learnt here, and return what predicts from now on."""
+        """Give the model of the stream what was learnt here, and return the predictor from now on."""
         assert isinstance(model, KernelModel)
         model.adopt(self.model)
         return self.predictor

@@ -211,7 +211,7 @@ class Increments:
 
     @property
     def predictor(self) -> Predictor | None:
-        """What predicts, where the model can be frozen and its stream is known."""
+        """The predictor, if the model can be frozen and its stream is known."""
         return None if self.learner is None else self.learner.predictor
 
     # How.

@@ -161,7 +161,7 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
     model : StreamModel
         The model of the stream.
     predictor : Predictor or None
-        What predicts, where the model can be frozen.
+        The predictor, if the model can be frozen.
     rows : int
         Rows learnt.
     late : int
@@ -169,7 +169,7 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
     """
     taken: dict[bool, Copying] = {}  # delays whose copies are due together share one
     for one in delays.due(rows):
-        # Past a width, a solve for each copy would cost more than the stream: what predicts there is copied.
+        # Past a width, a solve for each copy would cost more than the stream: the predictor is copied there.
         saved = one.delay >= SETTINGS.saved_delay and model.can.freeze and model.width <= SETTINGS.narrow_columns
         if saved not in taken:
             found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)

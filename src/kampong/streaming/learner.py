@@ -36,7 +36,7 @@ class RefusedRowsError(ValueError):
 
 
 class Learner:
-    """A model while it learns a stream, and what predicts with it.
+    """A model while it learns a stream, and its predictor.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Learner:
     memory : Memory or None
         What is remembered of the columns; None until the columns are known.
     predictor : Predictor or None
-        What predicts, where the model can be frozen.
+        The predictor, if the model can be frozen.
     waiting : Waiting or None
         Rows that wait for their labels.
     coming : Predictor or None

@@ -1,4 +1,4 @@
-"""What predicts during a stream: a frozen predictor, renewed on a schedule, or a model that is always current."""
+"""The predictor of a stream: a frozen predictor, renewed on a schedule, or a model that is always current."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def answer(model: StreamModel, predictor: Predictor | None, X: Rows, shown: np.n
     model : StreamModel
         The model of the stream.
     predictor : Predictor or None
-        What predicts, where the model can be frozen.
+        The predictor, if the model can be frozen.
     X : array or sparse matrix
         The rows.
     shown : array of int

@@ -1,4 +1,4 @@
-"""How accurate a stream is when labels come late: by frozen copies of what predicts, each one as old as the delay.
+"""How accurate a stream is when labels come late: by frozen copies of the predictor, each one as old as the delay.
 
 For a delay of D rows a copy is taken after s rows, and asked about rows s + D up to s + 2D. Then it is dropped, and the
 next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 10,
@@ -71,7 +71,7 @@ class Copying:
     Parameters
     ----------
     frozen : Frozen or None
-        What answers now, None if nothing does.
+        The predictor now, None if there is none.
     size : int
         Its bytes.
     """
