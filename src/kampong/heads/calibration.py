@@ -253,12 +253,12 @@ class _Weighing:
             mass = chances.sum(axis=1)
             mine = own[:, :, start:stop]
             loss = (np.log(mass) + top - np.matmul(b[:, None], mine)[:, 0]) @ w
-            chances /= mass[:, None]
+            chances *= (w / mass)[:, None]
             weighed = block * chances[:, None]
-            mean = weighed.sum(axis=2)
-            weighed *= w
-            hessian = weighed.reshape(B, A, -1) @ flat.swapaxes(1, 2) - (mean * w) @ mean.swapaxes(1, 2)
-            found[number] = loss, (mean - mine) @ w, hessian
+            mean = weighed.sum(axis=2)  # times the weights, as all from here on
+            hessian = weighed.reshape(B, A, -1) @ flat.swapaxes(1, 2)
+            hessian -= mean @ (mean / np.maximum(w, TINY)).swapaxes(1, 2)
+            found[number] = loss, mean.sum(axis=2) - mine @ w, hessian
 
         tasks = [(number, *part) for number, part in enumerate(self.parts)]
         if len(tasks) >= MANY:
