@@ -17,7 +17,7 @@ LIMITS = {"EMPTY", "LARGEST", "SAME", "NOTHING", "FAR", "FIELDS"}
 READERS = [
     PACKAGE / "build.py",
     # The numbers of the kernel width live beside their only user.
-    *(path for path in sorted((PACKAGE / "selection").glob("*.py")) if path.stem not in ("settings", "landmarks")),
+    *(path for path in sorted((PACKAGE / "selection").glob("*.py")) if path.stem not in ("settings", "kernel_width")),
 ]
 
 
