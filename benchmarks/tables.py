@@ -121,8 +121,9 @@ def summary(half: str, names: list[str], results: list[np.ndarray]) -> None:
         print(f"{mine} is more than a point behind " + ", ".join(f"{name} on {n}" for name, n in behind.items()))
     for column, by in ((1, "log-loss of the same test rows (a bound)"), (4, "own held-out log-loss")):
         better = np.where(whole[:, :1, column] <= whole[:, 1:2, column], whole[:, :1, 0], whole[:, 1:2, 0])
-        rank = np.mean([rankdata(one)[0] for one in np.hstack([better, whole[:, len(KAMPONG) :, 0]])])
-        print(f"the better of Fisher and kernel by {by}: {100 * better.mean():.2f} %, rank {rank:.2f} beside the peers")
+        ranks = np.array([rankdata(one) for one in np.hstack([better, whole[:, len(KAMPONG) :, 0]])]).mean(axis=0)
+        others = ", ".join(f"{name} {rank:.2f}" for name, rank in zip(PEERS, ranks[1:], strict=True))
+        print(f"the better of Fisher and kernel by {by}: {100 * better.mean():.2f} %, rank {ranks[0]:.2f} ({others})")
 
 
 def tables(shrink: int = 1) -> Iterator[tuple[str, Any, np.ndarray]]:

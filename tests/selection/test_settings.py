@@ -11,7 +11,7 @@ import kampong
 from kampong.selection.settings import SETTINGS, Settings
 
 PACKAGE = Path(kampong.__file__).parent
-LIMITS = {"EMPTY", "LARGEST", "SAME", "NOTHING", "FAR", "FIELDS"}
+LIMITS = {"EMPTY", "LARGEST", "SAME", "NOTHING", "FAR", "FIELDS", "SPACE", "LOSSES"}
 """Limits of floating-point numbers, which no data set, and of the fields of a file."""
 
 READERS = [
