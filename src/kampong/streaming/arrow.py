@@ -8,6 +8,6 @@ from typing import Any
 from kampong._core.extras import extra
 
 with extra("stream", "kampong.streaming"):
-    for _part in ("compute", "csv", "fs", "ipc", "parquet"):
+    for _part in ("compute", "csv", "fs", "ipc", "json", "parquet"):
         importlib.import_module(f"pyarrow.{_part}")
     pa: Any = importlib.import_module("pyarrow")

@@ -68,6 +68,10 @@ class JsonLines(LineFormat):
 
     def parse_lines(self, schema: Schema, block: Block) -> Batch:
         """Return the records of a block."""
+        flat = _flat_objects(schema, block.data)
+        if flat is not None:
+            rows = block.data.count(b"{")
+            return joined(schema, encode(schema, flat, rows), np.arange(rows), {}, rows, block.lines)
         strict, lenient, names = _decoders(schema)
         depth = schema.flatten
         lines = [line for line in block.data.removesuffix(b"\n").split(b"\n") if line not in BLANK]
@@ -96,6 +100,33 @@ class JsonLines(LineFormat):
 
 
 JSON_LINES = JsonLines()
+
+
+def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
+    """Return the columns of lines that are one flat object each, read at once; None if others may be among them.
+
+    Lines with a list, an escaped character, or anything that pyarrow reads in another way than msgspec, are others.
+    """
+    data = data if data.endswith(b"\n") else data + b"\n"
+    lines = data.count(b"\n")
+    one_each = data.startswith(b"{") and data.count(b"\n{") == lines - 1 and data.count(b"}\n") == lines
+    if not one_each or data.count(b"{") != lines or data.count(b"}") != lines:
+        return None
+    if not schema.fills or schema.flatten or any(one in data for one in (b"[", b"\\", b"\0", b"NaN", b"Inf")):
+        return None
+    kinds = pa.schema([(name, pa.float64() if name in schema.numeric else pa.string()) for name in schema.used])
+    try:
+        data.decode()
+        table = pa.json.read_json(
+            pa.BufferReader(data),
+            read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pa.json.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="infer"),
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if schema.label is not None and not set(table.column_names) <= set(schema.columns):
+        return None
+    return {name: table.column(name).combine_chunks() for name in schema.used}
 
 
 @lru_cache(maxsize=16)

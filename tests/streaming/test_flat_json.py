@@ -1,0 +1,74 @@
+"""Flat JSON objects, which pyarrow reads at once, against msgspec's one at a time: the same rows and dead letters."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
+pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
+
+from kampong.streaming import Layout, Source
+from kampong.streaming.formats import json_lines
+from kampong.streaming.sources.blocks import Block, Place
+
+VALUES = """1 1.5 -0.0 1e400 1e-400 123456789012345678901234567890 0.1 01 1. .5 true null "a" NaN -Infinity [1] {} 1e308
+9007199254740993 4.35 +1 1E+5 1e101 "2020-01-01" "" "NA" "a\\u0041" "\\ud800" "{}" "a b" [[1],2] {"z":1} nul ' " , """.split(" ")
+BYTES = b'{}[]":,\\ \t\r\n\x00\x01\x7f\xff\xefaN0-e.'
+
+
+def columns_of(batch):
+    """Return what a batch holds, as bytes and texts."""
+    X = batch.X.toarray() if hasattr(batch.X, "toarray") else batch.X
+    rows = None if X is None else (X + 0.0).tobytes()  # -0 is a whole number for one reader
+    labels = None if batch.y is None else batch.y.tolist()
+    return rows, labels, batch.good.tolist(), batch.dead, batch.records, batch.unknown
+
+
+def lines_of(rng, count):
+    """Return objects as text, most of them plain, with values, keys and bytes that are not."""
+    lines = []
+    for i in range(count):
+        values = {f"x{j}": json.dumps(rng.gauss(0, 10.0 ** rng.randrange(-8, 9))) for j in range(3)}
+        values |= {"colour": f'"{rng.choice("uvwé")}"', "id": str(i), "kind": f'"{"ab"[i % 2]}"'}
+        for _ in range(rng.random() < 0.03):
+            values[rng.choice([*values, "other"])] = rng.choice(VALUES)
+        if rng.random() < 0.02:
+            values.pop(rng.choice(list(values)))
+        line = ("{" + ", ".join(f'"{name}": {value}' for name, value in values.items()) + "}").encode()
+        if rng.random() < 0.01:
+            at = rng.randrange(len(line))
+            line = line[:at] + bytes(rng.choices(BYTES, k=rng.randrange(3))) + line[at + rng.randrange(2) :]
+        lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("label", ["kind", None])
+def test_lines_read_at_once_are_those_read_one_by_one(tmp_path, monkeypatch, seed, label):
+    rng, path = random.Random(seed), tmp_path / "a.jsonl"
+    good = lines_of(random.Random(99), 40)
+    path.write_bytes(b"\n".join(good) + b"\n")
+    stream = Source(str(path), Layout(label=label, drop=("id",), number=("x0", "x1", "x2"))).open()
+    schema, _ = stream.schema, list(stream)
+    at_once = 0
+    for _ in range(300):
+        data = b"\n".join(lines_of(rng, rng.randrange(1, 20))) + rng.choice([b"", b"\n", b"\r\n", b"\n\n"])
+        part = Block(data, 0, 0, Place())
+        at_once += json_lines._flat_objects(schema, data) is not None
+        found = columns_of(json_lines.JSON_LINES.parse_lines(schema, part))
+        with monkeypatch.context() as patched:
+            patched.setattr(json_lines, "_flat_objects", lambda *_: None)
+            assert columns_of(json_lines.JSON_LINES.parse_lines(schema, part)) == found, data
+    assert 60 < at_once < 290
+
+
+def test_lines_of_plain_objects_are_read_at_once(tmp_path):
+    path, rng = tmp_path / "a.jsonl", np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    records = [{**{f"x{j}": x for j, x in enumerate(row)}, "kind": "ab"[i % 2]} for i, row in enumerate(X.tolist())]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    stream = Source(str(path), Layout(label="kind")).open()
+    assert json_lines._flat_objects(stream.schema, path.read_bytes()) is not None
+    np.testing.assert_array_equal(np.concatenate([batch.X for batch in stream]), X)
