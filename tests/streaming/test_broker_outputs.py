@@ -102,7 +102,7 @@ def test_a_run_that_was_stopped_writes_where_it_wrote(broker, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_learner_killed_again_and_again_writes_every_record_once(broker, tmp_path, kills):
-    rows = records(40 * kills + 1000, bad=0.05)
+    rows = records(1500, bad=0.05)
     broker.send(encoded(rows))
     kill_and_compare(tmp_path / "runs", broker.address, kills, len(rows), drop=True, broker=broker)
 

@@ -373,6 +373,6 @@ def test_a_server_that_dies_and_comes_back_loses_no_message(broker, tmp_path, sm
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_learner_killed_again_and_again_loses_no_message(broker, tmp_path, kills):
-    rows = records(40 * kills + 1000, bad=0.05)
+    rows = records(1500, bad=0.05)
     broker.send(encoded(rows))
     kill_and_compare(tmp_path / "runs", broker.address, kills, len(rows), drop=True)

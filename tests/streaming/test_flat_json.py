@@ -13,8 +13,46 @@ from kampong.streaming import Layout, Source
 from kampong.streaming.formats import json_lines
 from kampong.streaming.sources.blocks import Block, Place
 
-VALUES = """1 1.5 -0.0 1e400 1e-400 123456789012345678901234567890 0.1 01 1. .5 true null "a" NaN -Infinity [1] {} 1e308
-9007199254740993 4.35 +1 1E+5 1e101 "2020-01-01" "" "NA" "a\\u0041" "\\ud800" "{}" "a b" [[1],2] {"z":1} nul ' " , """.split(" ")
+VALUES = [
+    "1",
+    "1.5",
+    "-0.0",
+    "1e400",
+    "1e-400",
+    "123456789012345678901234567890",
+    "0.1",
+    "01",
+    "1.",
+    ".5",
+    "true",
+    "null",
+    '"a"',
+    "NaN",
+    "-Infinity",
+    "[1]",
+    "{}",
+    "1e308",
+    "9007199254740993",
+    "4.35",
+    "+1",
+    "1E+5",
+    "1e101",
+    '"2020-01-01"',
+    '""',
+    '"NA"',
+    '"a\\u0041"',
+    '"\\ud800"',
+    '"{}"',
+    '"a',
+    'b"',
+    "[[1],2]",
+    '{"z":1}',
+    "nul",
+    "'",
+    '"',
+    ",",
+    "",
+]
 BYTES = b'{}[]":,\\ \t\r\n\x00\x01\x7f\xff\xefaN0-e.'
 
 

@@ -351,7 +351,7 @@ def test_the_other_commands_read_tables_too(base, tmp_path, capfd):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_learner_killed_again_and_again_loses_no_row(base, tmp_path, kills):
-    rows = records(40 * kills + 1000, bad=0.05 * (base.kind == "sqlite"))
+    rows = records(1500, bad=0.05 * (base.kind == "sqlite"))
     base.create()
     base.insert(rows)
     kill_and_compare(tmp_path / "runs", base.address, kills, len(rows), order_by="id")

@@ -70,8 +70,8 @@ class JsonLines(LineFormat):
         """Return the records of a block."""
         flat = _flat_objects(schema, block.data)
         if flat is not None:
-            rows = block.data.count(b"{")
-            return joined(schema, encode(schema, flat, rows), np.arange(rows), {}, rows, block.lines)
+            count = block.data.count(b"{")
+            return joined(schema, encode(schema, flat, count), np.arange(count), {}, count, block.lines)
         strict, lenient, names = _decoders(schema)
         depth = schema.flatten
         lines = [line for line in block.data.removesuffix(b"\n").split(b"\n") if line not in BLANK]
