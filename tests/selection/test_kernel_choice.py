@@ -8,6 +8,8 @@ from sklearn.preprocessing import scale
 
 import kampong
 from kampong import KernelFisherDiscriminant, KernelMarginSubspace
+from kampong.kernels.functions import Kernel
+from kampong.selection import kernel_width
 from kampong.selection.kernel_width import FACTORS, LandmarkLeaveOneOut, _whitener
 from kampong.statistics.kernel_scatter import KernelScatter
 
@@ -44,6 +46,29 @@ def test_a_scatter_that_rounding_has_made_indefinite_is_whitened_all_the_same():
     np.testing.assert_allclose(white @ white.T, expected, rtol=1e-4, atol=1e-4 * expected.max())
     fine = _whitener(within, 1e-6)(np.eye(6))  # by Cholesky
     np.testing.assert_allclose(fine @ fine.T, np.linalg.inv(within + 1e-6 * np.eye(6)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("wanted", "compared"), [(0, 500), (2000, 500), (2400, 600)])
+def test_widths_for_more_landmarks_are_compared_on_more(monkeypatch, wanted, compared):
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(6000, 2)), rng.integers(0, 2, 6000)
+    called, real = [], kernel_width._loss
+
+    def watched(kernel, X, codes, weights, landmarks, validated, ridge=None):
+        called.append((len(codes), len(landmarks), len(np.intersect1d(landmarks, validated))))
+        return real(kernel, X, codes, weights, landmarks[:20], validated, ridge)
+
+    monkeypatch.setattr(kernel_width, "_loss", watched)
+    kernel_width.choose_kernel(
+        lambda factor, _: Kernel("rbf", gamma=0.3 * 10.0**factor),
+        (False,),
+        FACTORS,
+        (X, codes, np.ones(6000)),
+        rng.random(6000),
+        wanted,
+    )
+    # as many rows for each landmark: 4,096 for 500
+    assert set(called) == {(4096 * compared // 500, compared, 0)}
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -51,9 +51,9 @@ class KernelFisherDiscriminant(KernelSubspace):
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
         a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
-        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
-        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
-        the scaled columns.
+        directions on up to 500 landmarks, or a quarter of more than 2,000, when the landmarks are placed; it is "mean"
+        for other kernels, several labels per row, Fourier features, landmarks given as rows, and fewer than ten rows.
+        If columns are scaled, γ is that of the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float
@@ -255,9 +255,9 @@ class KernelMarginSubspace(KernelSubspace):
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
         both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
         a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
-        directions on up to 500 landmarks, when the landmarks are placed; it is "mean" for other kernels, several labels
-        per row, Fourier features, landmarks given as rows, and fewer than ten rows. If columns are scaled, γ is that of
-        the scaled columns.
+        directions on up to 500 landmarks, or a quarter of more than 2,000, when the landmarks are placed; it is "mean"
+        for other kernels, several labels per row, Fourier features, landmarks given as rows, and fewer than ten rows.
+        If columns are scaled, γ is that of the scaled columns.
     degree : float
         The degree of the polynomial kernel.
     coef0 : float

@@ -378,7 +378,7 @@ class KernelSubspace(DiscriminantSubspace):
         self._check_memory(m, X.shape[1])
         codes, drawn = _numbered(X, y, weights)
         validated = not self._is_fourier() and not is_indicator(y)
-        kernel = self._kernel(X, weights, codes if validated else None, drawn)
+        kernel = self._kernel(X, weights, codes if validated else None, drawn, m)
         if self._is_fourier():
             seed = self._seed() if self._features_seed is None else self._features_seed
             try:
@@ -401,7 +401,9 @@ class KernelSubspace(DiscriminantSubspace):
                 f"({needed / 2**30:.2f} GiB), and memory_bytes is {self.memory_bytes}. {fewer}"
             )
 
-    def _kernel(self, X: Rows, weights: Float, codes: Integer | None = None, numbers: Integer | None = None) -> Kernel:
+    def _kernel(
+        self, X: Rows, weights: Float, codes: Integer | None = None, numbers: Integer | None = None, m: int = 0
+    ) -> Kernel:
         """Return the kernel with scale and width from these rows, chosen by their classes if they are given."""
         columns = columns_of(X, weights if np.ptp(weights) else None)
         units, name = columns.units(), type(self).__name__
@@ -429,6 +431,7 @@ class KernelSubspace(DiscriminantSubspace):
                 factors,
                 (X, codes, weights),
                 row_keys(numbers, weights, self._seed()),
+                m,
             )
         return usual[scales[0]] if self._width is None else of(self._width.value, self._width.scaled)
 

@@ -39,7 +39,10 @@ PULL = 1e-2
 """What a decade away from the usual width costs, times its square: few landmarks make wide kernels look too good."""
 
 SCOUTS, VALIDATION, ROWS = 500, 1024, 4096
-"""Landmarks, validation rows and rows in all on which scales and widths are compared."""
+"""Landmarks, validation rows and rows in all on which scales and widths are compared, up to 2,000 landmarks.
+
+Of more landmarks a quarter, with as many rows for each: the comparison costs the same part of the fit.
+"""
 
 
 class LandmarkLeaveOneOut(LeaveOneOut):
@@ -144,13 +147,15 @@ def choose_kernel(
     factors: Float,
     rows: tuple[Rows, Integer, Float],
     keys: Float,
+    wanted: int = 0,
 ) -> Choice | None:
     """Return the scale of the columns and the width of a kernel that err least, on some of the rows and landmarks.
 
     The scales are compared at the usual width, and the widths at the better scale. Up to 500 rows all are landmarks
     and all are validated on: what is learnt lies in the span of the images of the other rows, so a row left out takes
     its landmark with it. Of more rows 500 are landmarks, and the others are validated on; up to 1,000 rows the scales
-    are compared with half of them as landmarks.
+    are compared with half of them as landmarks. More landmarks make narrower kernels better, so where more than 2,000
+    are wanted the comparison has a quarter of them.
 
     Parameters
     ----------
@@ -164,19 +169,22 @@ def choose_kernel(
         Rows of positive weight, their classes, and their weights.
     keys : array of shape (n,)
         Random keys of the rows; those of the smallest keys are used.
+    wanted : int
+        How many landmarks the kernel is for.
 
     Returns
     -------
     Choice or None
         None if there are too few rows.
     """
-    chosen, _ = first_keys(keys, ROWS)
+    scouts = max(SCOUTS, wanted // 4)
+    chosen, _ = first_keys(keys, ROWS * scouts // SCOUTS)
     X, codes, weights = floats(rows[0][chosen]), rows[1][chosen], rows[2][chosen]
     weights = weights * (weights.sum() / np.square(weights).sum())  # a number of rows, whatever their scale
     every = np.arange(len(codes))
-    landmarks, validated = (every, every) if len(every) <= SCOUTS else (every[:SCOUTS], every[SCOUTS:][:VALIDATION])
+    landmarks, validated = (every, every) if len(every) <= scouts else (every[:scouts], every[scouts:][:VALIDATION])
     # half of the rows tell the scales apart where few are left; widths need all the landmarks
-    enough = len(every) <= SCOUTS or len(every) >= 2 * SCOUTS or len(scales) == 1
+    enough = len(every) <= scouts or len(every) >= 2 * scouts or len(scales) == 1
     split = (landmarks, validated) if enough else (every[: len(every) // 2], every[len(every) // 2 :])
 
     at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, *split) for scaled in scales}
