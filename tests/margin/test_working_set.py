@@ -95,6 +95,21 @@ def test_point_is_within_its_gap_of_the_exact_one(small_sets, seed, kind, budget
     assert found.gap.objective == pytest.approx(best @ Q @ best, rel=3e-4)
 
 
+@pytest.mark.parametrize("kind", ["narrow", "wide", "precomputed"])
+def test_the_block_of_a_set_is_that_of_the_kernel_matrix(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 200 if kind == "wide" else 3))
+    K = np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(axis=-1) / X.shape[1])
+    rows = KernelRows(Kernel("rbf", gamma=0.2 / X.shape[1]), X)
+    if kind == "precomputed":
+        rows = KernelRows(Kernel("precomputed"), K)
+    rows.fetch(np.array([41, 3, 17]))
+    rows.fetch(np.array([8, 3]))
+    chosen = np.array([3, 8, 17, 41])
+    np.testing.assert_allclose(rows.square(chosen), K[np.ix_(chosen, chosen)], rtol=1e-10)
+    assert rows.n_evaluations == (4 * 50 + 16 if kind == "narrow" else 4 * 50)
+
+
 def test_several_problems_share_the_store(small_sets):
     X, _, K = clouds()
     labels = np.arange(len(X)) % 3
