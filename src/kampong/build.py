@@ -20,10 +20,11 @@ from kampong.data.labels import codes_among
 from kampong.heads import HEADS, Head, Hinge, Inside, Mixture, Moved, build_head
 from kampong.heads.calibration import ValidationRows
 from kampong.predictor import Predictor
-from kampong.selection.choose import SCALES, Choice, choose, choose_parameter
+from kampong.selection.choose import Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again
 from kampong.selection.leave_one_out import AtRidge, Curve, LeaveOneOut, least_ridges
 from kampong.selection.losses import HeldOutLosses
+from kampong.selection.scales import OWN, SCALES, own_units
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
 from kampong.statistics.held_out import keeps_rows, leaves_rows_out
@@ -168,7 +169,7 @@ def _in_its_units(
     if scale is None:
         views = {"unscaled": statistics, **views}
     found = dict(zip(views, _choose(recipe, list(views.values())), strict=True))
-    losses = {} if len(found) == 1 else {name: found[name].least for name in SCALES if name in found}
+    losses = {} if len(found) == 1 else {name: found[name].least for name in (*SCALES, *OWN) if name in found}
     name = min(found, key=lambda one: found[one].least)
     plain = found.get("unscaled")
     if plain is not None and (not math.isfinite(plain.least) or plain.least <= found[name].least + SETTINGS.slack):
@@ -176,9 +177,9 @@ def _in_its_units(
         losses = losses if math.isfinite(plain.least) else {}
         return replace(made, choice=None if made.choice is None else replace(made.choice, scales=losses))
     made = _as_they_come(statistics, tried[name], _make(recipe, views[name], rows, None, found[name]), losses)
-    if name != "capped" or made.choice is None:
+    if name == "scaled" or made.choice is None:
         return made
-    return replace(made, choice=replace(made.choice, units=tried[name]))
+    return replace(made, choice=replace(made.choice, units=tried[name], own_scale=name if name in OWN else ""))
 
 
 def _units_to_try(statistics: ClassMeans) -> dict[str, Float]:
@@ -197,7 +198,8 @@ def _units_to_try(statistics: ClassMeans) -> dict[str, Float]:
         large = capped(units)
         if 2.0 * np.square(units / large).sum() < np.square(units).sum():
             tried["capped"] = large
-    return tried
+    own = {name: own_units(name, statistics) for name in OWN}
+    return tried | {name: units for name, units in own.items() if units is not None}
 
 
 def _mostly_zeros(statistics: ClassMeans) -> bool:
@@ -210,6 +212,8 @@ def _mostly_zeros(statistics: ClassMeans) -> bool:
 
 def _units_again(statistics: ClassMeans, keep: Predictor) -> Float | None:
     """Return units of the kind that an earlier predictor has, from the present statistics."""
+    if keep.choice is not None and keep.choice.own_scale:
+        return own_units(keep.choice.own_scale, statistics)
     if keep.choice is not None and keep.choice.units is not None:
         return capped(statistics.units()) if statistics.holds_within else None
     return statistics.units() if statistics.holds_scatter else None

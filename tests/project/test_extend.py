@@ -16,10 +16,12 @@ from sklearn.preprocessing import scale
 
 import kampong
 from kampong import kernels, solvers
+from kampong.contract import stream_model
 from kampong.criteria import CRITERIA, MarginCriterion
 from kampong.files import CheckpointError
 from kampong.heads import HEADS, NearestMean
 from kampong.kernels.functions import OWN
+from kampong.selection import scales
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extend.md").read_text()
@@ -35,6 +37,7 @@ def test_there_is_an_example_of_each_kind():
     assert {title for title, _, _ in EXAMPLES} == {
         "A criterion",
         "A head",
+        "A scale",
         "A solver",
         "A kernel",
         "A source format",
@@ -81,6 +84,15 @@ def take_kernel():
     kernels.register("rbf", laplacian_kernel)
 
 
+def take_scale():
+    scales.register("capped", lambda statistics: statistics.units())
+
+
+def take_format():
+    formats = pytest.importorskip("kampong.streaming.formats", reason="the stream tool needs the `stream` extra")
+    formats.register(SimpleNamespace(name="csv"))
+
+
 def take_synonym():
     kernels.register("poly", laplacian_kernel)
 
@@ -105,13 +117,16 @@ def take_reserved_solver():
         (take_reserved_solver, "a solver cannot be named 'auto'"),
         (take_kernel, "a kernel cannot be named 'rbf'; these names are taken: .*linear, rbf"),
         (take_synonym, "a kernel cannot be named 'poly'"),
+        (take_scale, "a scale cannot be named 'capped'; these names are taken: .*unscaled, scaled, capped"),
+        (take_format, "a format cannot be named 'csv'; the names csv.* are taken"),
     ],
 )
 def test_a_name_that_is_taken_is_refused_and_nothing_is_replaced(take, what):
-    before = [dict(registry) for registry in (HEADS, CRITERIA, solvers.SOLVERS, OWN)]
-    with pytest.raises(ValueError, match=rf"{what}.*Give it another name\."):
+    registries = (HEADS, CRITERIA, solvers.SOLVERS, OWN, scales.OWN)
+    before = [dict(registry) for registry in registries]
+    with pytest.raises(ValueError, match=rf"{what}.*Give it another name"):
         take()
-    assert [dict(registry) for registry in (HEADS, CRITERIA, solvers.SOLVERS, OWN)] == before
+    assert [dict(registry) for registry in registries] == before
 
 
 @pytest.fixture
@@ -153,3 +168,67 @@ def test_a_kernel_that_is_not_known_is_named(laplacian):
     X, y = load_wine(return_X_y=True)
     with pytest.raises(ValueError, match=r"one of 'linear'.*'laplacian', got 'other'"):
         kampong.CoreVectorClassifier(kernel="other").fit(X, y)
+
+
+def by_means(statistics):
+    return np.ptp(statistics.means, axis=0) + 1e-12
+
+
+@pytest.fixture
+def own_scale():
+    scales.register("by means", by_means)
+    yield
+    scales.OWN.pop("by means", None)
+
+
+def test_an_own_scale_gives_the_model_of_rows_that_are_divided(own_scale):
+    X, y = load_wine(return_X_y=True)
+    found = kampong.FisherDiscriminant().fit(X, y)
+    assert found.choice_.own_scale == "by means"
+    np.testing.assert_array_equal(found.scale_, by_means(found._statistics))  # the statistics that the scale was asked
+    divided = kampong.FisherDiscriminant(ridge=found.ridge_, scale=False, head=found.head_).fit(X / found.scale_, y)
+    points, expected = found.transform(X), divided.transform(X / found.scale_)
+    np.testing.assert_allclose(points, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+    assert "are divided by 'by means'" in found.scale_reason_
+
+
+def test_a_model_with_an_own_scale_learns_on_and_is_refused_where_the_scale_is_unknown(own_scale):
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    found = kampong.FisherDiscriminant().partial_fit(X, y)
+    data = found.to_bytes()
+    again, first = kampong.from_bytes(data), stream_model(found).known
+    assert again.choice_.own_scale == first.choice.own_scale == "by means"
+    for model in (found, again):
+        model.partial_fit(X[:60] + 0.5, y[:60])
+    kept = stream_model(found).predictor(first)  # as a stream renews it: the choice stays, the units are those of now
+    np.testing.assert_array_equal(kept.choice.units, by_means(found._statistics))
+    assert (kept.choice.units != first.choice.units).any()
+    np.testing.assert_array_equal(found.predict_proba(X), again.predict_proba(X))
+    scales.OWN.pop("by means")
+    with pytest.raises(CheckpointError, match=r"the scale 'by means' is not known here: register it first"):
+        kampong.from_bytes(data)
+
+
+@pytest.mark.parametrize("units", [np.ones(3), np.zeros(13), np.full(13, np.nan), -np.ones(13)])
+def test_a_scale_that_returns_no_units_is_named(units):
+    X, y = load_wine(return_X_y=True)
+    scales.register("wrong", lambda statistics: units)
+    try:
+        with pytest.raises(ValueError, match=r"scale 'wrong': its function must return one positive, finite number"):
+            kampong.FisherDiscriminant().fit(X, y)
+    finally:
+        scales.OWN.pop("wrong")
+
+
+def test_a_scale_that_is_not_to_be_tried_changes_nothing():
+    X, y = load_wine(return_X_y=True)
+    expected = kampong.FisherDiscriminant().fit(X, y)
+    scales.register("never", lambda statistics: None)
+    try:
+        found = kampong.FisherDiscriminant().fit(X, y)
+    finally:
+        scales.OWN.pop("never")
+    assert found.choice_.scales == expected.choice_.scales
+    np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))

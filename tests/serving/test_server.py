@@ -501,14 +501,14 @@ def test_a_model_that_refuses_a_row_half_way_is_as_before(tmp_path, monkeypatch)
         learner, teacher = running.models["points"], running.client(LEARN)
         teacher.ask("POST", "/learn", rows[:5])
         digest = learner._learnt.model.estimator.state_digest()
-        learns = type(learner._learnt)._count
+        learns = type(learner._learnt)._note
 
         def fail(self, *given):
             learns(self, *given)
             raise ValueError("this row is not wanted")
 
         with monkeypatch.context() as context:
-            context.setattr(type(learner._learnt), "_count", fail)
+            context.setattr(type(learner._learnt), "_note", fail)
             status, answer = teacher.ask("POST", "/learn", rows[5])
             assert status == 500  # the replay of what was learnt fails too
         status, answer = teacher.ask("POST", "/learn", rows[5])

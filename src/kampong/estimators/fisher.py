@@ -257,8 +257,9 @@ class FisherDiscriminant(FollowsDrift):
         else:
             why = "there are too few rows to compare both"
         choice = known.choice
-        losses, large = ({}, False) if choice is None else (choice.scales, choice.units is not None)
-        return scale_reason(self.scale, self.scale_ is not None, losses, why, large=large)
+        losses, own = ({}, "") if choice is None else (choice.scales, choice.own_scale)
+        large = choice is not None and choice.units is not None and not own
+        return scale_reason(self.scale, self.scale_ is not None, losses, why, large=large, own=own)
 
     # The names of scikit-learn's LinearDiscriminantAnalysis, for code that was written for it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kampong.data.validation import check_choice
-from kampong.selection.choose import SCALES
+from kampong.selection.scales import SCALES
 from kampong.solvers import SOLVERS
 
 if TYPE_CHECKING:
@@ -139,22 +139,18 @@ def check_scale(name: str, scale: Any) -> None:
         )
 
 
-def scale_reason(scale: Any, divided: bool, losses: Mapping[str, float], otherwise: str, *, large: bool = False) -> str:
+def scale_reason(
+    scale: Any, divided: bool, losses: Mapping[str, float], otherwise: str, *, large: bool = False, own: str = ""
+) -> str:
     """Say in one sentence why columns, or the large ones alone, are divided by their standard deviations or not.
 
     `losses` may be empty.
     """
-    done = "divided by their standard deviations" if divided else "taken as they are"
+    done = f"divided by {own!r}" if own else "divided by their standard deviations" if divided else "taken as they are"
     if not isinstance(scale, str):
         why = f"scale={bool(scale)} was given"
     elif losses:
-        forms = dict(
-            zip(
-                SCALES,
-                ("as they are", "divided by their standard deviations", "with large columns divided"),
-                strict=True,
-            )
-        )
+        forms = {**{name: f"by {name!r}" for name in losses}, **SCALES}
         found = [f"{losses[name]:.4f} {form}" for name, form in forms.items() if name in losses]
         why = f"the selection loss on validation rows is {' and '.join(found)}"
     else:

@@ -19,12 +19,14 @@ import numpy as np
 from scipy import special
 
 from kampong._core.compute import one_blas_thread
+from kampong.files.contents import to_lines
 from kampong.heads import HEADS
 from kampong.heads.calibration import ValidationRows, fit_calibration, fit_weights, least_point, selection_loss
 from kampong.heads.mixture import PRIOR, START, Mixture
 from kampong.selection.evidence import own_heads
 from kampong.selection.folds import HeldOutEvidence, scores_of
 from kampong.selection.held_out_scores import HeldOutFold
+from kampong.selection.scales import OWN, SCALES
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
@@ -40,10 +42,6 @@ if TYPE_CHECKING:
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
-
-
-SCALES = ("unscaled", "scaled", "capped")
-"""Columns as they are, columns divided by their standard deviations, and only the large ones divided."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,11 @@ class Choice:
         Whether the values are in units of the variances of the columns, because that erred less.
     scales : dict of str to float
         The least losses "unscaled", "scaled", with each column divided by its standard deviation, and "capped", with
-        only the large columns divided; empty if only one was tried.
+        only the large columns divided, and those of own scales; empty if only one was tried.
     units : array of shape (n_features,) or None
-        What the columns are divided by if only the large ones are: 1 for the others.
+        What the columns are divided by if only the large ones are, 1 for the others; or if an own scale was chosen.
+    own_scale : str
+        The name of the own scale that was chosen, "" for none.
     """
 
     value: float
@@ -79,12 +79,16 @@ class Choice:
     scaled: bool = False
     scales: dict[str, float] = field(default_factory=dict)
     units: Float | None = None
+    own_scale: str = ""
 
     def to_state(self) -> dict[str, Any]:
         """Return what a checkpoint holds."""
-        state = {name: value for name, value in vars(self).items() if name not in ("scales", "units")}
+        state = {name: value for name, value in vars(self).items() if name not in ("scales", "units", "own_scale")}
         state = {**state, "heads": dict(self.heads), "scaled": int(self.scaled)}
         state |= {"scales": dict(self.scales)} if self.scales else {}
+        own = [name for name in self.scales if name not in SCALES]
+        state |= {"own_scales": to_lines(own)} if own else {}
+        state |= {"own_scale": self.own_scale} if self.own_scale else {}
         return state if self.units is None else {**state, "units": self.units}
 
     @classmethod
@@ -97,17 +101,26 @@ class Choice:
         heads.finish()
         scaled = contents.whole("scaled")
         contents.require(scaled in (0, 1), f"scaled is {scaled}")
-        scales = {}
+        scales, units = {}, None
+        own = contents.words("own_scales") if "own_scales" in contents else ()
+        unknown = [name for name in own if name not in OWN]
+        contents.require(
+            not unknown,
+            f"the scale {next(iter(unknown), None)!r} is not known here: register it first (kampong.selection.scales)",
+        )
         if "scales" in contents:
             part = contents.part("scales")
-            scales = {name: part.number(name) for name in SCALES if name in part or name == "unscaled"}
+            built_in = [name for name in SCALES if name in part or name == "unscaled"]
+            scales = {name: part.number(name) for name in (*built_in, *own)}
             part.finish()
-        units = None
+        own_scale = contents.word("own_scale", own) if "own_scale" in contents else ""
         if "units" in contents:
             units = contents.array("units", np.float64, (n_features,))
-            contents.require(bool(scaled and (units >= 1).all()), "units are those of large columns, 1 or more")
+            fits = bool(scaled and ((units > 0).all() if own_scale else (units >= 1).all()))
+            contents.require(fits, "units are those of large columns, 1 or more")
         n_rows = contents.whole("n_rows")
-        choice = cls(contents.number("value"), values, losses, n_rows, compared, bool(scaled), scales, units)
+        choice = cls(contents.number("value"), values, losses, n_rows, compared, bool(scaled), scales, units, own_scale)
+        contents.require(not own_scale or units is not None, "an own scale was chosen, and units is missing")
         contents.finish()
         return choice
 

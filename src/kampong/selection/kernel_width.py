@@ -13,7 +13,7 @@ from kampong.data.labels import Members
 from kampong.heads.calibration import fit_weights, least_point, selection_loss
 from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
-from kampong.selection.choose import SCALES, Choice
+from kampong.selection.choose import Choice
 from kampong.selection.evidence import EMPTY
 from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence
 from kampong.selection.settings import SETTINGS
@@ -199,7 +199,11 @@ def choose_kernel(
         return None
     at = least_point(factors, curve + PULL * factors**2) if len(factors) > 1 else 0.0
     nodes = np.array([kernel(float(factor), best).gamma for factor in factors])
-    compared = {SCALES[scaled]: value for scaled, (value, _) in at_usual.items()} if len(scales) > 1 else {}
+    compared = (
+        {"scaled" if scaled else "unscaled": value for scaled, (value, _) in at_usual.items()}
+        if len(scales) > 1
+        else {}
+    )
     return Choice(kernel(at, best).gamma, nodes, curve, len(validated), scaled=best, scales=compared)
 
 
