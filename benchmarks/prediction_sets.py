@@ -13,6 +13,7 @@ number of classes.
 from __future__ import annotations
 
 import warnings
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,8 @@ STREAMS = ("electricity", "covertype", "powersupply", "usenet1")
 def main(shrink: int = 1) -> None:
     """Print a line for each table and stream, and the means over tables."""
     warnings.simplefilter("ignore")
+    versions = [f"{name} {one}" for name in ("mapie", "crepes", "river") if (one := installed(name))]
+    print(f"peers: {', '.join(versions) or 'none installed'}")
     print(f"{'coverage / size':<22}{'rows':>7}" + "".join(f"{name:>18}" for name in NAMES))
     every, sizes = [], []
     for name, X, y in tables(shrink):
@@ -125,6 +128,14 @@ def crepes_sets(model: Any, X: np.ndarray, y: np.ndarray, T: np.ndarray) -> np.n
     wrapped = WrapClassifier(model)
     wrapped.calibrate(X, y, seed=0)
     return np.asarray(wrapped.predict_set(T, labels=False, confidence=1.0 - ALPHA, smoothing=False), dtype=bool)
+
+
+def installed(name: str) -> str:
+    """Return the version of a package, "" without it."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def pair(found: np.ndarray) -> str:

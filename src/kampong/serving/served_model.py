@@ -12,7 +12,7 @@ from kampong.contract import stream_model
 from kampong.serving.errors_of_requests import RefusedError
 from kampong.serving.request_rows import RowReader, schema_of
 from kampong.streaming.errors import StreamError
-from kampong.streaming.increments import Increments, said_before
+from kampong.streaming.increments import Increments
 from kampong.streaming.model_file import JOURNAL, read_model
 
 if TYPE_CHECKING:
@@ -101,16 +101,15 @@ class Snapshot:
         if chances and not self.has_chances:
             raise RefusedError(400, f"{self.name}: a {type(estimator).__name__} has no probabilities.")
         rows = batch if self.memory is None else self.memory.apply(batch)
-        with said_before():
-            try:
-                sets = None if coverage is None else self._sets(rows.X, coverage)
-                if not chances:
-                    return Answer(estimator.predict(rows.X), None, sets)
-                found = estimator.predict_proba(rows.X)
-            except RefusedError:
-                raise
-            except ValueError as error:
-                raise RefusedError(400, f"{self.name}: {error}") from None
+        try:
+            sets = None if coverage is None else self._sets(rows.X, coverage)
+            if not chances:
+                return Answer(estimator.predict(rows.X), None, sets)
+            found = estimator.predict_proba(rows.X)
+        except RefusedError:
+            raise
+        except ValueError as error:
+            raise RefusedError(400, f"{self.name}: {error}") from None
         return Answer(self.classes[np.argmax(found, axis=1)], found, sets)
 
     def _sets(self, X: Any, coverage: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from kampong.report.admission import LimitedServer
 from kampong.serving import handlers, metrics
 from kampong.serving.access import ServiceGuard
 from kampong.serving.errors_of_requests import RefusedError
+from kampong.streaming.increments import said_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -119,7 +120,8 @@ class Service:
         stop : asyncio.Event
             Ends it.
         """
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="kampong serves") as pool:
+        # Once for all requests: filters of warnings belong to the process, not to a thread.
+        with said_before(), ThreadPoolExecutor(THREADS, thread_name_prefix="kampong serves") as pool:
             application = _Application(self, pool)
             server = application.server = LimitedServer(
                 application, largest=self.largest, patience=PATIENCE, ssl_options=self.tls
