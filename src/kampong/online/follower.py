@@ -107,12 +107,14 @@ class Follower:
         Returns
         -------
         bool
-            True if the mean recent loss lies further above theirs than `aged` standard errors.
+            True if the mean recent loss lies more standard errors above theirs than the greatest of as many normal
+            deviations as rows were learnt is expected to be, which is at most √(2·log rows) however they depend.
         """
-        settings = self.contest.settings
-        expected, deviation = held_out.mean(-float(np.log(settings.least_chance)))
-        recent, rows = self.contest.pools[-1].recent_loss(f"{Given.name} 0")
-        return bool(rows and recent > expected + settings.aged * deviation / np.sqrt(rows))
+        pool = self.contest.pools[-1]
+        expected, deviation = held_out.mean(-float(np.log(self.contest.settings.least_chance)))
+        recent, rows = pool.recent_loss(f"{Given.name} 0")
+        beyond = np.sqrt(2.0 * np.log(max(int(pool.state.clock[0]), 1)))
+        return bool(rows and recent > expected + beyond * deviation / np.sqrt(rows))
 
     @property
     def nbytes(self) -> int:

@@ -45,9 +45,6 @@ class Settings:
         The most columns that are standardised and read as a whole; the entries of wider rows are read.
     most_numbers : int
         The most numbers that a member may remember: 128 MiB.
-    aged : float
-        The model of all rows is chosen again if its recent loss is this many standard errors above the one that it
-        was chosen with ("throughput": a stream without change is not chosen again; "delays").
     recent : int
         Rows whose losses are kept for prediction sets; a rate of 10 % is then known to 1 % ("prediction_sets").
     """
@@ -68,5 +65,4 @@ class Settings:
     least_chance: float = 1e-5
     narrow: int = 1024
     most_numbers: int = 2**24
-    aged: float = 4.0
     recent: int = 1000
