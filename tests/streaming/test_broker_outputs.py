@@ -227,6 +227,6 @@ def test_a_server_that_is_not_there_is_named_at_once(kind, tmp_path, monkeypatch
         monkeypatch.setattr(f"kampong.streaming.sources.{module}.PATIENCE", 1.0)
     assert messages.AWAY > 30
     address, before = f"{kind}://127.0.0.1:{free_port()}/out", time.monotonic()
-    with pytest.raises(OutputError, match=f"{address}: .*Check the address"):
+    with pytest.raises(OutputError, match=rf"{address}: .*[^.]\. Check the address"):
         learn(Source(in_file(tmp_path / "r.jsonl", records(300)), LABEL), FisherDiscriminant(), out=address)
     assert time.monotonic() - before < 30

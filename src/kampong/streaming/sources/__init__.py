@@ -7,6 +7,7 @@ client only when a source is opened.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 from pathlib import Path
@@ -93,7 +94,8 @@ def kind_of(path: str) -> Kind:
                 f"{scheme}:// hands a message out once, so nothing can be read again after a crash. Pipe it into "
                 "`kampong learn - --live --format jsonl`, which goes on with what comes then."
             )
-        raise SourceError(f"{scheme}:// is no source that is known. Give a path, - for stdin, or one of {known}.")
+        near = "".join(f" Is {name}:// meant?" for name in difflib.get_close_matches(scheme, names(), 1))
+        raise SourceError(f"{scheme}:// is no source that is known.{near} Give a path, - for stdin, or one of {known}.")
     return get(scheme)
 
 

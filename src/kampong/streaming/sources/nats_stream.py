@@ -109,7 +109,7 @@ class NatsFeed(Connection, Feed):
             self.close()
             if isinstance(error, self._failures()):
                 raise SourceError(
-                    f"{name}: {str(error) or type(error).__name__}. Check the address, and that the server runs with "
+                    f"{name}: {str(error) or 'no answer'}. Check the address, and that the server runs with "
                     "JetStream and has this stream."
                 ) from None
             raise
@@ -248,7 +248,7 @@ class NatsSink(Connection, Sink):
                 return
             except self._failures() as error:
                 if time.monotonic() >= end:
-                    reason = str(error) or type(error).__name__
+                    reason = str(error) or "no answer"
                     raise OutputError(f"{self._name}: {reason}. {WRITE_AGAIN}") from None
                 time.sleep(PAUSE)
 

@@ -47,7 +47,7 @@ class RedisFeed(Feed):
             self._end = newest if ends else "+"
             self._read(1)  # a place that was dropped is noticed now
         except self._redis.RedisError as error:
-            raise SourceError(f"{self._name}: {error}. Check the address, and that the server runs.") from None
+            raise SourceError(f"{self._name}: {_reason(error)}. Check the address, and that the server runs.") from None
         self._over = ends and newest == self._last
         return [self._last]
 
@@ -63,7 +63,7 @@ class RedisFeed(Feed):
             time.sleep(seconds)
             return
         except self._redis.RedisError as error:
-            raise SourceError(f"{self._name}: {error}.") from None
+            raise SourceError(f"{self._name}: {_reason(error)}.") from None
         for key, fields in found:
             self._last = key.decode()
             number = int(self._last.partition("-")[0])
@@ -153,10 +153,10 @@ class RedisSink(Sink):
             except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
                 gone = isinstance(error, self._redis.AuthenticationError) or time.monotonic() >= end
                 if gone:
-                    raise OutputError(f"{self._name}: {error}. {WRITE_AGAIN}") from None
+                    raise OutputError(f"{self._name}: {_reason(error)}. {WRITE_AGAIN}") from None
                 time.sleep(PAUSE)
             except self._redis.RedisError as error:
-                raise OutputError(f"{self._name}: {error}. {WRITE_AGAIN}") from None
+                raise OutputError(f"{self._name}: {_reason(error)}. {WRITE_AGAIN}") from None
 
     def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """Send messages, except those that are there."""
@@ -219,6 +219,11 @@ def _client(name: str, address: Address) -> Any:
         username=os.environ.get("REDIS_USERNAME"),
         password=os.environ.get("REDIS_PASSWORD") or os.environ.get("REDISCLI_AUTH"),
     )
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the full stop that some of them have."""
+    return str(error).rstrip(".")
 
 
 def _order(key: str) -> tuple[int, int]:
