@@ -11,7 +11,7 @@ CEILINGS = {
     "_core": 2,
     "adapters": 1,
     "criteria.py": 3,
-    "estimators": 7,
+    "estimators": 6,
     "heads": 30,
     "margin": 4,
     "merging.py": 1,
@@ -19,7 +19,7 @@ CEILINGS = {
     "report": 2,
     "selection": 6,
     "solvers": 5,
-    "statistics": 8,
+    "statistics": 7,
     "streaming": 8,
 }
 """How many numbers a room may hold that are neither a layout nor a limit. Lower a ceiling when one has gone."""

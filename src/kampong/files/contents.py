@@ -228,10 +228,10 @@ class Contents:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
 
-    def version(self, known: int) -> None:
-        """Take the number of the format; refuse any but the one that is known."""
+    def version(self, known: int, earliest: int | None = None) -> None:
+        """Take the number of the format; refuse any but the one that is known, and those since the earliest that is."""
         value = self.whole("version")
-        if value != known:
+        if not (known if earliest is None else earliest) <= value <= known:
             raise CheckpointError(
                 f"the state of {self.owner} has format {value}, and this version of kampong reads format {known}. "
                 "Learn again, or use the version that wrote it."

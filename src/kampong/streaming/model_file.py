@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
-VERSION = 10
+VERSION, EARLIEST = 10, 9
+"""The format of what is known of a stream, and the earliest one that is read: format 10 has rejected rows besides."""
+
 STREAM = "stream"
 JOURNAL = "journal"
 """The fact that says how much of a journal of requests a model holds; see `kampong.serving.journal`."""
@@ -174,7 +176,7 @@ class Options:
             out=contents.word("out", ("", "csv", "jsonl")),
             again=contents.flag("again"),
             label_delay=contents.whole("label_delay", high=LONGEST),
-            reject=contents.number("reject", low=0.0, high=1.0),
+            reject=contents.number("reject", low=0.0, high=1.0) if "reject" in contents else 0.0,  # since format 10
         )
         contents.finish()
         return options
@@ -322,7 +324,7 @@ class StreamState:
     @classmethod
     def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
         """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
-        contents.version(VERSION)
+        contents.version(VERSION, EARLIEST)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
         memory = Memory.from_state(contents.part("memory"), schema, counters.arrived, grows=grows)
