@@ -108,7 +108,7 @@ BAD = [
     ("[3]", 400, "row 1: this is a number; a row is an object, or a list of values."),
     ("[null]", 400, "row 1: this is null; a row is an object, or a list of values."),
     ("[[1, 2]]", 400, "row 1: 2 values, where the model needs 4: x1, x2, x3, x4. Or send objects with the names"),
-    ('{"x1": 1, "x2": 2, "x3": 3, "X4": 4}', 400, "the model needs: no column is named 'x4'. Did you mean 'X4'?"),
+    ('{"x1": 1, "x2": 2, "x3": 3, "X4": 4}', 400, "the request: no column is named 'x4'. Did you mean 'X4'?"),
     ('{"x1": 1, "x2": 2, "x3": 3, "x4": "many"}', 400, "row 1: not a record of these columns: Expected `"),
     ('{"x1": 1, "x2": 2, "x3": 3, "x4": [1]}', 400, "row 1: not a record of these columns"),
     ('{"x1": 1, "x2": 2, "x3": 3, "x4": 1e150}', 400, "row 1: column 'x4' holds 1e+150, above 1e+100 in magnitude"),
@@ -147,6 +147,14 @@ def test_other_mistakes_are_told_apart(reader):
     asked = [
         ("POST", "/predict?model=rose", ROW, {}, 404, "There is no model 'rose'. There are: points."),
         ("POST", "/predict?probabilities=some", ROW, {}, 400, "probabilities is 'some'; it can be best or all."),
+        (
+            "POST",
+            "/predict?proba=all",
+            ROW,
+            {},
+            400,
+            "There is no option 'proba' here. There are model, probabilities, set.",
+        ),
         ("POST", "/predict?set=much", ROW, {}, 400, "set is 'much'; it is a share such as 0.9."),
         ("POST", "/predict?set=7", ROW, {}, 400, "set is the share of sets that are right, from 0 to 1; got 7."),
         (

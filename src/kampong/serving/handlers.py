@@ -98,11 +98,17 @@ class _Handler(RequestHandler):
         return await asyncio.get_running_loop().run_in_executor(self._pool, compute)
 
     def wanted(self, name: str, known: Sequence[str] = ()) -> str:
-        """Return an option of the address, one of those that are known."""
+        """Return an option of the address, one of those values that are known."""
         value = self.get_query_argument(name, "")
         if value and known and value not in known:
             raise RefusedError(400, f"{name} is {value!r:.100}; it can be {' or '.join(known)}.")
         return value
+
+    def allow(self, *options: str) -> None:
+        """Refuse options of the address that there are not: a mistyped one must not count for nothing."""
+        for name in self.request.query_arguments:
+            if name not in options:
+                raise RefusedError(400, f"There is no option {name!r:.100} here. There are {', '.join(options)}.")
 
     def asked(self, name: str = "") -> FileModel | LearningModel:
         """Return the model that is asked."""
@@ -139,6 +145,7 @@ class _Predict(_Handler):
         await self.work(self._act)
 
     async def _act(self) -> tuple[Any, int, str]:
+        self.allow("model", "probabilities", "set")
         snapshot, body = self.asked().snapshot, self.request.body
         chances = self.wanted("probabilities", ("best", "all"))
         share = self.wanted("set")
@@ -186,6 +193,7 @@ class _Change(_Handler):
         await self.work(self._act)
 
     async def _act(self) -> tuple[Any, int, str]:
+        self.allow("model", "id")
         model, body, action = self.asked(), self.request.body, self._endpoint
         learner = model.learner
         if learner is None:

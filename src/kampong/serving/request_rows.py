@@ -222,7 +222,7 @@ class RowReader:
         if rows:
             for name in wanted:
                 if name not in keys:
-                    raise unknown_column(str(name), list(keys), f"{REQUEST}: the model needs")
+                    raise unknown_column(str(name), list(keys), REQUEST)
         schema = _as_json(self.schema, labels)
         return JSON_LINES.parse(schema, Block(b"\n".join(lines) + b"\n", 0, 0, Place(line=len(lines))))
 
