@@ -232,6 +232,15 @@ def test_the_demonstration_opens_its_report_where_there_is_a_screen(monkeypatch)
     assert not demo._display()
 
 
+def test_a_time_between_saves_cannot_be_negative(tmp_path, capfd):
+    write_points(tmp_path / "s.csv")
+    printed = call(
+        capfd, "learn", tmp_path / "s.csv", "-l", "kind", "-m", tmp_path / "m", "--checkpoint-every", "-1", expect=2
+    )
+    assert "--checkpoint-every" in " ".join(printed.err.split())
+    assert not (tmp_path / "m").exists()
+
+
 def test_every_help_has_examples(capfd):
     for name in ("learn", "predict", "project", "inspect", "merge", "score", "report", "demo"):
         printed = call(capfd, name, "--help").out

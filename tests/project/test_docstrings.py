@@ -2,6 +2,7 @@
 
 import inspect
 import pydoc
+import re
 
 import pytest
 
@@ -49,3 +50,41 @@ def test_public_names_are_documented(name):
     assert not errors
     if isinstance(pydoc.locate(name), type) and not name.endswith(("Warning", "Error")):
         assert ">>>" in result["docstring"], "a class shows how it is used"
+
+
+UNNAMED = 123
+"""Parameters whose docstring names no default, all packages together but those of `WHOLE`. It may only fall."""
+
+WHOLE = ("kampong.datasets", "kampong.report", "kampong.adapters")
+
+
+def defaults():
+    """Yield the module of each public parameter that has a default, its name, its default, and what is said of it."""
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    for item in {name: pydoc.locate(name) for name in public()}.values():
+        if not callable(item):
+            continue
+        try:
+            known = inspect.signature(item).parameters
+        except (TypeError, ValueError):
+            continue
+        for entry in docscrape.NumpyDocString(inspect.getdoc(item) or "")["Parameters"]:
+            for name in re.split(r",\s*", entry.name):
+                if name in known and known[name].default is not inspect.Parameter.empty:
+                    words = " ".join([entry.type, *entry.desc])
+                    yield inspect.getmodule(item).__name__, f"{item.__qualname__}({name})", known[name].default, words
+
+
+def is_named(default, words):
+    """Tell whether the words name a default: in its place of numpydoc, in a sentence, or by its value."""
+    if re.search(r"\b(default|optional)", words):
+        return True
+    return re.search(rf"(?<![\w.]){re.escape(str(default))}(?![\w.])", words) is not None
+
+
+def test_docstrings_name_the_default_of_each_parameter():
+    unnamed = sorted({(module, name) for module, name, default, words in defaults() if not is_named(default, words)})
+    assert [one for one in unnamed if one[0].startswith(WHOLE)] == []
+    assert len(unnamed) <= UNNAMED, unnamed
+    assert not is_named(2.0, "amnesia : float. Weight of new rows, 20 at most.")
+    assert is_named(2.0, "float. 2.0 forgets slowly")

@@ -257,7 +257,10 @@ def learn(
             rich_help_panel=RESULTS,
         ),
     ] = 0.0,
-    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two saves.", rich_help_panel=RESULTS)] = 30.0,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(help="Seconds between two saves; 0 saves after each batch.", min=0.0, rich_help_panel=RESULTS),
+    ] = 30.0,
     dead_letters: Letters = "",
     strict: Strict = False,
     seed: Annotated[

@@ -60,7 +60,7 @@ def waveform(n_samples: int = 5000, *, random_state: Any = None) -> tuple[Float,
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int, default=5000
         How many.
     random_state : int, Generator or None
         Seed.
@@ -96,9 +96,9 @@ def sparse_text(
     ----------
     n_samples, n_features : int
         The shape.
-    n_nonzero : int
+    n_nonzero : int, default=76
         Terms drawn for each row; a term drawn twice makes the row a little shorter.
-    n_classes : int
+    n_classes : int, default=4
         Classes.
     random_state : int, Generator or None
         Seed.

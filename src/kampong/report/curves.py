@@ -27,7 +27,7 @@ class ChoiceDisplay(Picture):
     ----------
     choice : Choice or None
         What an estimator has as `choice_`.
-    parameter : str
+    parameter : str, default="parameter"
         The name of the parameter.
 
     See Also

@@ -58,11 +58,11 @@ class LivePage:
         A secret of at least 8 characters. Requests without it are refused. The address that `start` returns contains
         it; the browser keeps it in a cookie. "auto" makes a new one. None needs none: every user of this machine can
         then read the page, with labels, columns and the latest rows of the map.
-    title : str
+    title : str, default="kampong"
         The heading.
     provenance : mapping, optional
         Where the data come from and how the run was started.
-    interval : float
+    interval : float, default=1.0
         The least number of seconds between two states.
 
     See Also

@@ -44,7 +44,7 @@ class ClassMapDisplay(Picture):
         Coordinates, as `transform` returns them.
     labels : array of shape (n_samples,)
         The class of each row.
-    directions : pair of int
+    directions : pair of int, default=(0, 1)
         Which coordinates to show, counted from 0.
     shares : array of shape (n_components,), optional
         The part of the criterion that each direction holds, for the names of the axes.
@@ -209,9 +209,9 @@ class BiplotDisplay(ClassMapDisplay):
         What one standard deviation of a column adds to the coordinates.
     names : array of str of shape (n_features,)
         The names of the columns.
-    directions : pair of int
+    directions : pair of int, default=(0, 1)
         Which coordinates to show, counted from 0.
-    n_columns : int
+    n_columns : int, default=8
         How many arrows.
     shares : array of shape (n_components,), optional
         The part of the criterion that each direction holds.
@@ -357,11 +357,11 @@ class LoadingsDisplay(Picture):
         What each column adds to each coordinate.
     names : array of str of shape (n_features,)
         The names of the columns.
-    directions : sequence of int
+    directions : sequence of int, default=(0, 1)
         Which directions to show, counted from 0.
-    n_columns : int
+    n_columns : int, default=10
         How many columns of each.
-    scaled : bool
+    scaled : bool, default=False
         Whether a bar is of a standard deviation, or of one unit of the column.
 
     See Also

@@ -31,9 +31,9 @@ class MarginDisplay(Picture):
         The rows.
     y : array of shape (n_samples,)
         Their classes.
-    support : array of shape (n_support, 2)
+    support : array of shape (n_support, 2), optional
         The support vectors.
-    names : sequence of str
+    names : sequence of str, default=('', '')
         The names of the two columns.
 
     See Also

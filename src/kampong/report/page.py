@@ -52,7 +52,7 @@ def write_report(
         An estimator of the library.
     history : History
         The course of its stream.
-    title : str
+    title : str, default="kampong"
         The heading.
     provenance : mapping, optional
         Where the data came from and how the run was made; shown as it is given.

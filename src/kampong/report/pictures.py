@@ -29,9 +29,9 @@ def draw_classes(
         The class of each row.
     axes : matplotlib Axes, optional
         Where to draw; a new figure by default.
-    directions : pair of int
+    directions : pair of int, default=(0, 1)
         Which components.
-    title : str
+    title : str, default=""
         The title of the picture.
 
     Returns

@@ -182,7 +182,7 @@ class ReliabilityDisplay(Picture):
         The probability of the predicted class of each row.
     right : array of bool of shape (n,)
         Whether the prediction was right.
-    n_bins : int
+    n_bins : int, default=10
         In how many groups of equal width to cut.
 
     See Also
