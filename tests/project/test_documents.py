@@ -88,7 +88,7 @@ def test_the_sizes_at_which_something_changes_are_those_of_the_code():
     from kampong.selection.leave_one_out import most_rows
     from kampong.selection.settings import SETTINGS as selection
     from kampong.statistics.scatter import WIDEST
-    from kampong.streaming.schedule import FULL, NARROW
+    from kampong.streaming.settings import Settings as streaming
 
     text = (DOCS / "which.md").read_text()
     section = text[text.index("## What changes with the number") : text.index("## What each one solves")]
@@ -97,9 +97,9 @@ def test_the_sizes_at_which_something_changes_are_those_of_the_code():
         selection.exact_columns,
         selection.leave_one_out_columns,
         WIDEST,
-        NARROW,
+        streaming.narrow_columns,
         online.narrow,
-        FULL,
+        streaming.full_sample,
         KEPT,
         CoreVectorClassifier().max_stored_rows,
     ]
