@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from scipy import special
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
 from kampong import FisherDiscriminant
 from kampong.heads import logistic_training
-from kampong.heads.logistic import PENALTIES, fit_logistic, left_out_path
+from kampong.heads.logistic import PENALTIES, fit_logistic, left_out_path, problem_of, pull_of
 from kampong.heads.logistic_training import Problem, by_batches, contrasts, settle
 from kampong.selection.leave_one_out import LeaveOneOut
 from kampong.selection.settings import SETTINGS
@@ -177,3 +178,12 @@ def test_rows_left_out_score_about_what_they_would_after_training_without_them(c
         known = points @ theta[:, :-1].T + theta[:, -1]
         flattered, said, exact = (-special.log_softmax(s, axis=1)[every, codes].mean() for s in (known, scores, again))
         assert abs(said - exact) < 0.1 * (exact - flattered)
+
+
+def test_weights_of_classes_that_are_nearly_apart_have_the_least_loss():
+    X, y = load_digits(return_X_y=True)
+    points = LinearDiscriminantAnalysis().fit(X, y).transform(X)
+    counts, own = np.bincount(y).astype(float), np.ones(len(y))
+    theta = fit_logistic(points, y, own, counts, 1e-3)
+    problem = problem_of(points, y, own).with_pull(pull_of(1e-3, points.shape[1] + 1, None))
+    assert np.abs(problem.both(theta)[1]).max() < 1e-6

@@ -197,7 +197,8 @@ def settle(
         The weights.
     """
     few, theta = problem.few(BENT), theta - theta.mean(axis=0)
-    if fresh and few is not problem and len(problem.rows) * theta.size**2 > LARGE:
+    if fresh and len(problem.rows) * theta.size**2 > LARGE:
+        # the answer bends otherwise than the start, so its Hessian is taken again where this ends
         theta = _descend(few, theta, few.curvature(few.hessian(theta)), 1e-4, most)
     return _descend(problem, theta, few.curvature(few.hessian(theta) if hessian is None else hessian), gain, most)
 
