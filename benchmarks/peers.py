@@ -81,6 +81,12 @@ def kept(name: str, seed: int, X: Any, y: np.ndarray) -> dict[str, float]:
     return {peer: mine[peer] for peer in PEERS if peer in mine}
 
 
+def complete(found: dict[str, float], X: Any) -> bool:
+    """Tell whether all quick learners have run that can; Vowpal Wabbit may not be installed."""
+    wanted = SPARSE if sparse.issparse(X) else (*BASELINES, *QUICK)
+    return set(wanted) - {"VW"} <= set(found)
+
+
 def titles() -> str:
     """Return the titles of `cells`."""
     return "".join(f"{peer:>9}" for peer in SHOWN) + f"{'best':>9} {'of peers':<9}{'apart':>8}"
