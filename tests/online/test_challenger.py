@@ -1,6 +1,7 @@
 """New landmarks in a kernel stream: exact while all rows are kept, validated by later rows, resumed bit for bit."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from kampong.streaming import Layout, Source, challenger, learn
 from kampong.streaming.challenger import Challenger, begins, next_after
 from kampong.streaming.errors import StreamError
 from kampong.streaming.model_file import read_model
+from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources import blocks
 from kampong.streaming.unlearn_records import unlearn
 from stream_problems import without_clock
@@ -72,7 +74,7 @@ def test_after_that_rows_of_the_sample_stand_for_the_others():
     X, y = rings(9000)
     learnt = model(landmarks=40).partial_fit(X, y)
     before = learnt._statistics
-    other = learnt._on_new_landmarks(challenger.MOST)
+    other = learnt._on_new_landmarks(SETTINGS.most_landmarks)
     found = other._statistics
     assert found.estimated
     assert (
@@ -107,7 +109,7 @@ def test_given_landmarks_and_fourier_features_stay():
 def test_a_beginning_that_does_not_represent_the_stream_is_overcome(tmp_path, monkeypatch):
     write_rings(tmp_path / "a.csv", 2400, first=300)
     anew = learn(source(tmp_path / "a.csv"), model())
-    monkeypatch.setattr(challenger, "FIRST", 2**40)
+    monkeypatch.setattr(challenger, "SETTINGS", replace(SETTINGS, first_choice=2**40))
     never = learn(source(tmp_path / "a.csv"), model())
     assert len(never.model.landmarks_) < 150
     assert anew.counters.scored == never.counters.scored
@@ -261,8 +263,7 @@ def test_unlearning_after_an_estimate_says_why_not(tmp_path, monkeypatch):
 
 def test_memory_does_not_grow_with_the_stream(tmp_path, monkeypatch):
     """Limits are made small, so that a short stream reaches them."""
-    monkeypatch.setattr(challenger, "FEW", 32)
-    monkeypatch.setattr(challenger, "MOST", 64)
+    monkeypatch.setattr(challenger, "SETTINGS", replace(SETTINGS, few_landmarks=32, most_landmarks=64))
     monkeypatch.setattr("kampong.estimators.kernel_subspace.KEPT", 128)
     sizes = {}
     for rows in (1100, 2100, 8300, 16500):  # each a little after a doubling, while both are kept

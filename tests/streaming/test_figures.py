@@ -161,7 +161,7 @@ def test_there_is_one_copy_at_a_time_and_few_of_them(delay):
         following = due_after(since, delay)
         assert following >= since + 2 * delay
         since, copies = following, copies + 1
-    per_doubling = delays_module.COPIES if delay < delays_module.SAVED else delays_module.SAVED_COPIES
+    per_doubling = delays_module.COPIES if delay < SETTINGS.saved_delay else delays_module.SAVED_COPIES
     assert copies <= per_doubling * 24
 
 
