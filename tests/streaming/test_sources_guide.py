@@ -14,7 +14,7 @@ from servers import program
 
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "sources.md"
-NEEDED = {"red": ("redis", "redis-server"), "nat": ("nats", "nats-server")}
+NEEDED = {"red": ("redis", "redis-server"), "nat": ("nats", "nats-server"), "kaf": ("confluent_kafka", "bash")}
 
 
 @pytest.mark.slow
