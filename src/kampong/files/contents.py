@@ -228,7 +228,7 @@ class Contents:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
 
-    def version(self, known: int, earliest: int | None = None) -> None:
+    def version(self, known: int, earliest: int | None = None) -> int:
         """Take the number of the format; refuse any but the one that is known, and those since the earliest that is."""
         value = self.whole("version")
         if not (known if earliest is None else earliest) <= value <= known:
@@ -236,6 +236,7 @@ class Contents:
                 f"the state of {self.owner} has format {value}, and this version of kampong reads format {known}. "
                 "Learn again, or use the version that wrote it."
             )
+        return value
 
     def look(self, name: str) -> int:
         """Return a whole number that will be asked for later, 0 where there is none."""

@@ -165,8 +165,8 @@ class Options:
         return {**vars(self), "layout": self.layout.to_state(), "classes": to_lines(self.classes)}
 
     @classmethod
-    def from_state(cls, contents: Contents) -> Options:
-        """Return the options that `to_state` wrote."""
+    def from_state(cls, contents: Contents, version: int) -> Options:
+        """Return the options that `to_state` wrote, in this version of the format."""
         options = cls(
             layout=Layout.from_state(contents.part("layout")),
             classes=contents.words("classes"),
@@ -176,7 +176,7 @@ class Options:
             out=contents.word("out", ("", "csv", "jsonl")),
             again=contents.flag("again"),
             label_delay=contents.whole("label_delay", high=LONGEST),
-            reject=contents.number("reject", low=0.0, high=1.0) if "reject" in contents else 0.0,  # since format 10
+            reject=contents.number("reject", low=0.0, high=1.0) if version > 9 else 0.0,
         )
         contents.finish()
         return options
@@ -253,13 +253,13 @@ class Course:
         }
 
     @classmethod
-    def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
+    def from_state(cls, contents: Contents, schema: Schema, counters: Counters, version: int) -> Course:
         """Return what `to_state` wrote, if it belongs to the schema and the counters."""
         written = contents.part("written")
         source = contents.text("source")
         course = cls(
             source=source,
-            options=Options.from_state(contents.part("options")),
+            options=Options.from_state(contents.part("options"), version),
             place=_place(contents, schema, counters, source),
             written={name: _written(written.part(name)) for name in OUTPUTS},
             history=History.from_state(contents.part("history")),
@@ -324,7 +324,7 @@ class StreamState:
     @classmethod
     def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
         """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
-        contents.version(VERSION, EARLIEST)
+        version = contents.version(VERSION, EARLIEST)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
         memory = Memory.from_state(contents.part("memory"), schema, counters.arrived, grows=grows)
@@ -333,7 +333,7 @@ class StreamState:
             state.merged = contents.words("merged")
             contents.require(bool(state.merged), "merged names no source")
         else:
-            state.course = Course.from_state(contents, schema, counters)
+            state.course = Course.from_state(contents, schema, counters, version)
         contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
         contents.require(not (counters.waiting and state.finished), "finished is true, and waiting is not 0")
         whole = state.course is None or not state.finished or state.course.learnt.rows == counters.rows
