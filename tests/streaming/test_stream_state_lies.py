@@ -227,7 +227,7 @@ def lies_of_points(state):
         ("a column that is not there", "schema.columns", ["x1", "x2", "x3", "kind"], "numbers"),
         ("a column that nobody reads", "schema.columns", ["x1", "x2", "x3", "x4", "x5", "kind"], "drop"),
         ("numbers in another order", "schema.numbers", ["x2", "x1", "x3", "x4"], "numbers"),
-        ("a number twice", "schema.numbers", ["x1", "x1", "x3", "x4"], "share"),
+        ("a number twice", "schema.numbers", ["x1", "x1", "x3", "x4"], "order of the columns, each once"),
         ("too few numbers", "schema.numbers", ["x1", "x2", "x3"], "width"),
         ("a number that is a category", "schema.categories", ["x1"], "share"),
         ("a number that is a text", "schema.texts", ["x4"], "share"),
