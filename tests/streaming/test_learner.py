@@ -12,6 +12,7 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 from sklearn.base import clone
 
 import kampong
+from kampong.estimators.stream_model import SubspaceModel
 from kampong.files import CheckpointError, load
 from kampong.files.contents import Contents, flatten
 from kampong.predictor import Predictor
@@ -364,3 +365,58 @@ def test_merged_files_are_one_stream(tmp_path):
     learn(str(tmp_path / "x.csv"), kampong.FisherDiscriminant(ridge=0.1), label="kind", model_file=str(tmp_path / "x"))
     with pytest.raises(StreamError, match="columns are not those"):
         merge_files([str(tmp_path / "u"), str(tmp_path / "x")], str(tmp_path / "y"))
+
+
+@pytest.mark.parametrize("delay", [0, 40])
+def test_rows_refused_in_mid_batch_are_not_counted_twice(tmp_path, monkeypatch, small_blocks, delay):
+    write_points(tmp_path / "a.csv", bad=0.03)
+    step = SubspaceModel.predict_then_learn
+
+    def refuses(self, X, y, *more):
+        if self.fitted and 700 <= self.estimator.n_samples_seen_ < 760:
+            raise ValueError("such rows are not learnt")
+        return step(self, X, y, *more)
+
+    def go(name):
+        options = {"label": "kind", "model_file": str(tmp_path / name), "out": str(tmp_path / f"{name}.csv")}
+        options |= {"checkpoint_every": 0.0, "label_delay": delay, "reject": 0.01}
+        return learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SubspaceModel, "predict_then_learn", refuses)
+        with pytest.raises(StreamError, match=r"a\.csv: such rows are not learnt"):
+            go("m")
+    assert 0 < load(tmp_path / "m").n_samples_seen_ <= 700
+    go("m")
+    go("n")
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "n")
+    for end in ENDS:
+        assert (tmp_path / f"m{end}").read_bytes() == (tmp_path / f"n{end}").read_bytes()
+
+
+def test_rows_refused_at_the_end_of_the_source_name_it(tmp_path, monkeypatch):
+    write_points(tmp_path / "a.csv", 300)
+
+    def refuses(self, X, y, *more):
+        raise ValueError("such rows are not learnt")
+
+    monkeypatch.setattr(SubspaceModel, "predict_then_learn", refuses)
+    with pytest.raises(StreamError, match=r"a\.csv: such rows are not learnt"):
+        learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind", label_delay=500)
+
+
+def test_a_strict_run_that_stops_in_its_second_file_remembers_the_first_once(tmp_path):
+    write_points(tmp_path / "a.csv", 300)
+    write_points(tmp_path / "b.csv", 300, seed=1)
+    clean = (tmp_path / "b.csv").read_text()
+    (tmp_path / "b.csv").write_text(clean.replace("\n", "\nx,1,2,3,a\n", 1))
+    files, model = (
+        Source(str(tmp_path / "a.csv"), Layout(label="kind"), more=(str(tmp_path / "b.csv"),)),
+        tmp_path / "m",
+    )
+    options = {"model_file": str(model), "strict": True}
+    with pytest.raises(RecordError):
+        learn(files, kampong.FisherDiscriminant(), **options)
+    (tmp_path / "b.csv").write_text(clean)
+    run = learn(files, kampong.FisherDiscriminant(), **options)
+    assert [(one.name, one.rows) for one in run.learnt.sources] == [(name, 300) for name in files.name.split(", ")]

@@ -379,10 +379,10 @@ class _OpenRun:
     def take(self, batch: Batch) -> None:
         """Predict a batch, learn it, and write what is to be written."""
         run, learner = self.run, self.learner
+        if batch.dead and self.strict:
+            self._refuse(batch)
         self._end_file(batch.place)
         if batch.dead:
-            if self.strict:
-                self._refuse(batch)
             keys = batch.keys_of((one.record for one in batch.dead), run.counters.records)
             self.dead.add(batch.dead, self._file_of(batch.place or {}), keys)
         batch = learner.remember(batch)
@@ -395,9 +395,7 @@ class _OpenRun:
                 values = {"label": batch.y[rows], "predicted": answers.labels}
                 self.out.add(numbers[rows], values, answers.points, keys[rows])
                 parts.append((rows.stop - rows.start, answers))
-        except RefusedRowsError as error:
-            if run.counters.rows:  # what was learnt before
-                self.save()
+        except RefusedRowsError as error:  # not saved: a part of the batch is learnt, and would be learnt again
             raise StreamError(f"{self.source.path}: {error}") from None
         finally:
             run.predictor = learner.predictor
@@ -468,7 +466,10 @@ class _OpenRun:
             return
         run.finished = not run.stopped
         if run.finished:
-            self.learner.learn_waiting(len(self.learner.waiting))
+            try:
+                self.learner.learn_waiting(len(self.learner.waiting))
+            except RefusedRowsError as error:
+                raise StreamError(f"{self.source.path}: {error}") from None
             run.history.baselines.flush()
         if run.finished and run.counters.rows == 0:
             raise SourceError(f"{self.source.path}: the source holds no record that could be used.")
