@@ -77,8 +77,17 @@ def runs(peer: str, X: Any, y: np.ndarray) -> bool:
 def kept(name: str, seed: int, X: Any, y: np.ndarray) -> dict[str, float]:
     """Return the accuracies of peers that are kept for a stream, baselines included."""
     found = _read().get(f"{name}, seed {seed}, {len(y)} rows", {})
-    mine = found.get("accuracy", {}) if found.get("digest") == _digest(X, y) else {}
-    return {peer: mine[peer] for peer in PEERS if peer in mine}
+    mine = found["accuracy"] if found.get("digest") == _digest(X, y) else {}
+    return {peer: mine[peer] for peer in PEERS if peer in mine and _holds(peer, found["libraries"])}
+
+
+def _holds(peer: str, libraries: dict[str, str]) -> bool:
+    """Tell whether the library of a peer is the one that its accuracy is of, or is not installed."""
+    library = LIBRARY.get(peer, "river")
+    try:
+        return libraries.get(library) == version(library)
+    except PackageNotFoundError:
+        return library in libraries
 
 
 def complete(found: dict[str, float], X: Any) -> bool:
@@ -108,6 +117,7 @@ def keep(name: str, seed: int, X: Any, y: np.ndarray, peer: str, value: float) -
     if mine.get("digest") != digest:
         mine = {"digest": digest, "accuracy": {}, "libraries": {}}
     library = LIBRARY.get(peer, "river")
+    mine["accuracy"] = {one: known for one, known in mine["accuracy"].items() if _holds(one, mine["libraries"])}
     mine["accuracy"][peer] = round(value, 6)
     mine["libraries"][library] = version(library)
     everything[f"{name}, seed {seed}, {len(y)} rows"] = mine

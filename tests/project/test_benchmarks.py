@@ -4,6 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("river", reason="river is a peer of the benchmarks, not a dependency")
@@ -141,3 +142,30 @@ def test_all_results_are_written_and_the_pages_that_change_are_named(monkeypatch
     about = (tmp_path / "streams.txt").read_text()
     assert "\ncommit: " in about
     assert about.endswith("\n\n0.5\n")
+
+
+def test_accuracies_of_peers_are_kept_for_one_stream_and_one_version(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT))
+    module = importlib.import_module("benchmarks.peers")
+    monkeypatch.setattr(module, "FILE", tmp_path / "peers.json")
+    installed = {"numpy": "2.0", "scikit-learn": "1.9", "river": "0.26", "vowpalwabbit": "9.11"}
+
+    def version(library):
+        if library not in installed:
+            raise module.PackageNotFoundError(library)
+        return installed[library]
+
+    monkeypatch.setattr(module, "version", version)
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+    for peer, found in {"last": 0.5, "SGD": 0.6, "LR": 0.7, "tree": 0.8, "VW": 0.9}.items():
+        module.keep("dice", 1, X, y, peer, found)
+    every = {"last": 0.5, "SGD": 0.6, "VW": 0.9, "LR": 0.7, "tree": 0.8}
+    assert module.kept("dice", 1, X, y) == every
+    assert module.kept("dice", 1, X + 1, y) == {}
+    assert module.kept("dice", 1, X, 1 - y) == {}
+    del installed["vowpalwabbit"]  # one that is not installed cannot be run again
+    assert module.kept("dice", 1, X, y) == every
+    installed["river"] = "0.27"
+    assert module.kept("dice", 1, X, y) == {"last": 0.5, "SGD": 0.6, "VW": 0.9}
+    module.keep("dice", 1, X, y, "LR", 0.75)  # the tree of the version before does not become one of this version
+    assert module.kept("dice", 1, X, y) == {"last": 0.5, "SGD": 0.6, "VW": 0.9, "LR": 0.75}
