@@ -3,6 +3,8 @@
 import datetime as dt
 import json
 import math
+from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -150,6 +152,37 @@ def test_words_of_a_large_vocabulary_are_told_from_categories():
     for kinds, many in [(2, False), (50, False), (500, False), (5_000, True), (10**6, True)]:
         assert cells.more_than([str(word) for word in rng.integers(0, kinds, 1000)], 1024) is many
     assert not cells.more_than([str(i) for i in range(30)], 1024)  # too few to say
+
+
+ANY_CELL = st.one_of(
+    st.sampled_from(["1", "1.0", " 7 ", "nan", "", "NA", " - ", "$4", "2,5", "1,226", "10+", " 10+", "9" * 45]),
+    st.sampled_from(["1.226", " " * 45 + "3", "\u0663", None, float("nan"), 1, 1.0, True, 2**60]),
+    st.text("0123456789.,+-eE%$( )ab", max_size=8),
+)
+
+
+@given(st.lists(ANY_CELL, max_size=30), st.sampled_from([".", ","]))
+def test_first_cells_are_what_each_of_them_is(values, decimal):
+    column = cells.FirstCells(values)
+    there = [value for value in values if not cells.is_missing(value)]
+    assert [id(value) for value in column.there] == [id(value) for value in there]
+    assert column.numbers(typed=False) == sum(cells.is_plain(value) for value in there)
+    assert column.numbers(typed=True) == sum(not isinstance(value, str) for value in there)
+    words = [value for value in there if cells.is_word(value, decimal)]
+    assert list(column.words(decimal).items()) == list(Counter(words).items())
+    by_hand = [value for value in there if not cells.is_plain(value) and cells.number(value, decimal) is not None]
+    assert {text for text in column.others if text not in words} == set(by_hand)
+
+
+@given(st.lists(st.lists(ANY_CELL, max_size=12), max_size=4))
+def test_the_decimal_mark_is_that_of_most_cells_with_one_reading(columns):
+    read = [
+        [cells.number(cell, mark) is not None for mark in ",."]
+        for cell in chain.from_iterable(columns)
+        if isinstance(cell, str)
+    ]
+    comma, point = (read.count(one) for one in ([True, False], [False, True]))
+    assert cells.decimal_mark(map(cells.FirstCells, columns)) == ("," if comma > point else ".")
 
 
 def fruit(count=300, seed=0):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,12 +153,55 @@ def _without_currency(cell: str) -> str:
     return _CODE.sub("", cell, count=1).strip()
 
 
-def decimal_mark(cells: Iterable[Any]) -> str:
+class FirstCells:
+    """The first cells of a column; a text that many of them hold is read once.
+
+    Parameters
+    ----------
+    values : sequence
+        What the first records hold; None where a record has nothing.
+
+    Attributes
+    ----------
+    values : sequence
+        The values.
+    there : list
+        Those that are not missing, in their order.
+    texts : dict of str to int
+        The different texts among the values that are not missing, and how often each occurs.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+        counts = Counter([value for value in values if isinstance(value, str)])
+        self.texts = {text: times for text, times in counts.items() if text.strip() not in MISSING}
+        self.there = [
+            value for value in values if (value in self.texts if isinstance(value, str) else not is_missing(value))
+        ]
+
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        """The texts that are numbers as computers write them."""
+        return frozenset(filter(PLAIN.fullmatch, self.texts))
+
+    def numbers(self, typed: bool) -> int:
+        """Return how many values are numbers as computers write them; a text is none where values have types."""
+        good = 0 if typed else sum(self.texts[text] for text in self.plain)
+        return len(self.there) - sum(self.texts.values()) + good
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The texts that are no plain number of an ordinary length: what people type, and words."""
+        return [text for text in self.texts if text not in self.plain or len(text.strip()) > MOST]
+
+    def words(self, decimal: str) -> dict[str, int]:
+        """Return the texts that are no numbers, and how often each occurs."""
+        return {text: self.texts[text] for text in self.others if number(text, decimal) is None}
+
+
+def decimal_mark(columns: Iterable[FirstCells]) -> str:
     """Return what most cells that can be read in one way only have before a fraction: a point, or a comma."""
-    votes = 0
-    for cell in cells:
-        if isinstance(cell, str) and not PLAIN.fullmatch(cell):
-            votes += (number(cell, ",") is not None) - (number(cell, ".") is not None)
+    votes = sum(sum(column.words(".").values()) - sum(column.words(",").values()) for column in columns)
     return "," if votes > 0 else "."
 
 
@@ -219,13 +264,11 @@ def date_order(values: Sequence[Any], share: float, wanted: str = "") -> str:
 
     Where every date can be read with the day or the month first, a month comes before a stroke and a day otherwise.
     """
-    there = [value for value in values if not is_missing(value)]
-    counts = {
-        order: sum(isinstance(value, str) and day_of(value, order) is not None for value in there) for order in ORDERS
-    }
-    first = wanted or ("mdy" if any("/" in str(value) for value in there) else "dmy")
+    texts = Counter([value for value in values if isinstance(value, str)])
+    counts = {order: sum(times for text, times in texts.items() if day_of(text, order) is not None) for order in ORDERS}
+    first = wanted or ("mdy" if any("/" in text for text in texts) else "dmy")
     best = max(ORDERS, key=lambda order: (counts[order], order == first))
-    return best if there and counts[best] >= share * len(there) and counts[best] else ""
+    return best if counts[best] and counts[best] >= share * len(values) else ""
 
 
 def date_parts(values: Sequence[Any], order: str, *, all_of_them: bool = False) -> tuple[str, ...]:
@@ -234,8 +277,9 @@ def date_parts(values: Sequence[Any], order: str, *, all_of_them: bool = False) 
     Cycles must differ from row to row. Days that never go back count the rows of a stream, and the next row has a day
     that no row had before: they are left out, unless all parts are wanted.
     """
-    found = [day_of(value, order) for value in values if isinstance(value, str)]
-    days = np.array([day for day in found if day is not None])
+    texts = [value for value in values if isinstance(value, str)]
+    found = {text: day_of(text, order) for text in dict.fromkeys(texts)}
+    days = np.array([found[text] for text in texts if found[text] is not None])
     cycles = tuple(part for part, (_, place) in _CYCLES.items() if len(np.unique(np.floor(place(days)))) > 1)
     forward = len(days) > 1 and bool((np.diff(days) >= 0).all()) and days[0] < days[-1]
     return cycles if forward and not all_of_them else ("days", *cycles)

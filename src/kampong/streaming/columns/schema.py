@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kampong.files.contents import to_lines
 from kampong.streaming import formats
 from kampong.streaming.columns import cells
-from kampong.streaming.columns.cells import is_missing, is_plain
+from kampong.streaming.columns.cells import FirstCells
 from kampong.streaming.errors import ColumnError, SourceError, unknown_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kampong.files import Contents
 
@@ -410,21 +410,22 @@ def infer(
                 raise unknown_column(column, columns, f"{source}: {option}")
     if layout.label is not None and layout.label not in columns:
         raise unknown_column(layout.label, columns, f"{source}: --label")
-    found = _sorted(layout, columns, values, typed)
+    read = {name: FirstCells(values[name]) for name in columns if name not in layout.drop or name == layout.label}
+    found = _sorted(layout, read, typed)
     if found.counters and not (found.numbers or found.categories or found.texts):  # there is nothing better
-        found = _sorted(dataclasses.replace(layout, number=(*layout.number, *found.counters)), columns, values, typed)
+        found = _sorted(dataclasses.replace(layout, number=(*layout.number, *found.counters)), read, typed)
     numbers, categories, texts = found.numbers, found.categories, found.texts
     if not (numbers or categories or texts):
         raise ColumnError(
             f"{source}: no column is left for features beside the label {layout.label!r}."
             + "".join(f" {hint}" for hint in found.hints)
         )
-    indicated = tuple(name for name in numbers if layout.missing == "auto" and _often_missing(values[name]))
+    indicated = tuple(name for name in numbers if layout.missing == "auto" and _often_missing(read[name]))
     words = texts or categories or found.worded
     hashed = (layout.hash_width or (TEXT_WIDTH if texts else CATEGORY_WIDTH)) if words else 0
-    kind = label_kind(values[layout.label] if layout.label else (), classes, typed)
+    kind = _label_kind(read[layout.label] if layout.label else FirstCells(()), classes, typed)
     if layout.label is not None and not classes:
-        _refuse_continuous(layout.label, values[layout.label], source, typed)
+        _refuse_continuous(layout.label, read[layout.label], source, typed)
     schema = Schema(
         format=name,
         columns=tuple(columns),
@@ -468,57 +469,57 @@ class _Columns:
         self.hints: list[str] = []
 
 
-def _sorted(layout: Layout, columns: Sequence[str], values: Mapping[str, Sequence[Any]], typed: bool) -> _Columns:
+def _sorted(layout: Layout, read: Mapping[str, FirstCells], typed: bool) -> _Columns:
     """Return what each column is: what the user says, else what half of its first values are."""
-    rest = [name for name in columns if name != layout.label and name not in layout.drop]
+    rest = {name: column for name, column in read.items() if name != layout.label and name not in layout.drop}
     asked = {*layout.text, *layout.category, *layout.number, *layout.date}
     decimal = layout.decimal or (
-        "." if typed else cells.decimal_mark(value for name in rest if name not in asked for value in values[name])
+        "." if typed else cells.decimal_mark(column for name, column in rest.items() if name not in asked)
     )
     found = _Columns(decimal)
-    for name in rest:
-        there = [value for value in values[name] if not is_missing(value)]
+    for name, column in rest.items():
         if name in layout.text:
             found.texts.append(name)
         elif name in layout.category:
             found.categories.append(name)
-        elif name in layout.date or (name not in layout.number and not mostly_numbers(there, typed)):
-            _take_words(found, layout, name, there, typed)
-        elif name not in layout.number and _counts(there):
+        elif name in layout.date or (name not in layout.number and column.numbers(typed) < ENOUGH * len(column.there)):
+            _take_words(found, layout, name, column, typed)
+        elif name not in layout.number and _counts(column.there):
             found.counters.append(name)
             found.left_out.append(name)
             found.hints.append(
-                f"{name}: its numbers name the rows ({there[0]}, {there[1]}, …), so it is left out. "
+                f"{name}: its numbers name the rows ({column.there[0]}, {column.there[1]}, …), so it is left out. "
                 f"Keep it with --as number:{name}."
             )
         else:
             found.numbers.append(name)
-            typed_by_hand = any(not is_plain(value) and cells.number(value, decimal) is not None for value in there)
-            if (typed_by_hand or decimal == ",") and not typed and _share(there, decimal) >= ENOUGH:
+            words = column.words(decimal)
+            typed_by_hand = len(words) < len(column.others)
+            if (typed_by_hand or decimal == ",") and not typed and _share(column, words) >= ENOUGH:
                 found.styled.append(name)
             if name not in layout.number and layout.missing != "dead":
-                _take_values(found, name, there)
+                _take_values(found, name, words, len(column.there))
     return found
 
 
-def _take_values(found: _Columns, name: str, there: Sequence[Any]) -> None:
+def _take_values(found: _Columns, name: str, words: Mapping[str, int], total: int) -> None:
     """Note the words among the numbers of a column: those that come back often are values, others are mistakes."""
-    counts = _repeated(word for word in there if cells.is_word(word, found.decimal))
-    if not _often(sum(counts.values()), there):
+    counts = _repeated(words)
+    if not _often(sum(counts.values()), total):
         return
-    words = list(counts)
+    shown = list(counts)
     if name not in found.styled:
         found.styled.append(name)
     found.worded.append(name)
     found.hints.append(
-        f"{name}: the words among its numbers are values too ({', '.join(map(repr, words[:3]))}"
-        f"{', …' if len(words) > 3 else ''}). With --as number:{name}, their records are dead letters."
+        f"{name}: the words among its numbers are values too ({', '.join(map(repr, shown[:3]))}"
+        f"{', …' if len(shown) > 3 else ''}). With --as number:{name}, their records are dead letters."
     )
 
 
-def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any], typed: bool) -> None:
+def _take_words(found: _Columns, layout: Layout, name: str, column: FirstCells, typed: bool) -> None:
     """Sort a column in which most values are no plain numbers: dates, typed numbers, a category, or names of rows."""
-    asked = name in layout.date
+    asked, there = name in layout.date, column.there
     order = cells.date_order(there, 0.0 if asked else ENOUGH, layout.date_order)
     if asked and not order:
         raise ColumnError(
@@ -535,7 +536,7 @@ def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any]
                 f"{name}: its dates go forward with the rows ({there[0]}, …), so it is left out. "
                 f"Keep it with --as date:{name}."
             )
-    elif not typed and _share(there, found.decimal) >= ENOUGH:
+    elif not typed and _share(column, column.words(found.decimal)) >= ENOUGH:
         found.numbers.append(name)
         found.styled.append(name)
     elif cells.more_than([str(value) for value in there], layout.hash_width or CATEGORY_WIDTH):
@@ -548,21 +549,23 @@ def _take_words(found: _Columns, layout: Layout, name: str, there: Sequence[Any]
         found.categories.append(name)
 
 
-def _repeated(values: Iterable[Any]) -> dict[str, int]:
-    """Return how often values occur that are text and occur more than once."""
-    counts = Counter(value.strip() for value in values if isinstance(value, str))
-    return {value: times for value, times in counts.items() if times > 1}
+def _repeated(words: Mapping[str, int]) -> dict[str, int]:
+    """Return how often words occur that occur more than once."""
+    counts = Counter[str]()
+    for word, times in words.items():
+        counts[word.strip()] += times
+    return {word: times for word, times in counts.items() if times > 1}
 
 
-def _share(values: Sequence[Any], decimal: str) -> float:
-    """Return the share of the values that are numbers as people type them."""
-    good = sum(not isinstance(value, str) or cells.number(value, decimal) is not None for value in values)
-    return good / max(len(values), 1)
+def _share(column: FirstCells, words: Mapping[str, int]) -> float:
+    """Return the share of the values of a column that are numbers as people type them, all but these words."""
+    return (len(column.there) - sum(words.values())) / max(len(column.there), 1)
 
 
 def _counts(values: Sequence[Any]) -> bool:
     """Tell whether the values of a column are whole numbers that name the rows."""
-    return all(is_whole(value) for value in values) and cells.numbers_the_rows([float(value) for value in values])
+    differ = len(set(values)) == len(values)
+    return differ and all(map(is_whole, values)) and cells.numbers_the_rows([float(value) for value in values])
 
 
 def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -581,37 +584,30 @@ def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
     ]
 
 
-def _often_missing(values: Sequence[Any]) -> bool:
-    return _often(sum(is_missing(value) for value in values), values)
+def _often_missing(column: FirstCells) -> bool:
+    return _often(len(column.values) - len(column.there), len(column.values))
 
 
-def _often(times: int, values: Sequence[Any]) -> bool:
+def _often(times: int, total: int) -> bool:
     """Tell whether something that occurs so often among values is no accident."""
-    return times >= 2 and times >= FREQUENT * len(values)
+    return times >= 2 and times >= FREQUENT * total
 
 
-def mostly_numbers(values: Iterable[Any], typed: bool = False) -> bool:
-    """Tell whether at least half of the values that are present are numbers; true also for an empty column."""
-    there = [value for value in values if not is_missing(value)]
-    good = sum(not isinstance(value, str) or (not typed and is_plain(value)) for value in there)
-    return good >= ENOUGH * len(there)
-
-
-def label_kind(values: Iterable[Any], classes: Sequence[Any] = (), typed: bool = False) -> str:
+def _label_kind(labels: FirstCells, classes: Sequence[Any], typed: bool) -> str:
     """Return "integer" where at least half of the labels, and all declared classes, are whole numbers.
 
     A word that occurs twice is a class, as 10+ after 8 and 9, and then all labels are words.
     """
-    there = [value for value in values if value is not None and value != ""]
+    there = [value for value in labels.values if value is not None and value != ""]
     whole = sum(is_whole(value) and not (typed and isinstance(value, str)) for value in there)
-    agree = whole >= ENOUGH * len(there) and (there or classes) and not _repeated(filter(cells.is_word, there))
+    agree = whole >= ENOUGH * len(there) and (there or classes) and not _repeated(labels.words("."))
     return "integer" if agree and all(is_whole(label) for label in classes) else "string"
 
 
-def _refuse_continuous(label: str, values: Iterable[Any], source: str, typed: bool) -> None:
+def _refuse_continuous(label: str, labels: FirstCells, source: str, typed: bool) -> None:
     """Refuse a label that is a measurement: nearly all are numbers, and a tenth or more of them have fractions."""
-    there = [value for value in values if not is_missing(value)]
-    numbers = [value for value in there if mostly_numbers([value], typed)]
+    there = labels.there
+    numbers = [value for value in there if not isinstance(value, str) or (not typed and value in labels.plain)]
     broken = [value for value in numbers if not is_whole(value)]
     if len(numbers) >= 0.9 * len(there) and len(broken) >= max(1, 0.1 * len(there)):
         shown = ", ".join(str(value) for value in broken[:3])
@@ -641,8 +637,6 @@ def _mostly_zero(numbers: Sequence[str], values: Mapping[str, Sequence[Any]]) ->
     """Tell whether a wide table holds hardly anything but zeros, so that sparse rows are smaller and faster."""
     if len(numbers) < 512:
         return False
-    zero = total = 0
-    for name in numbers:
-        total += len(values[name])
-        zero += sum(value in (0, "0", "0.0") for value in values[name])
+    total = sum(len(values[name]) for name in numbers)
+    zero = sum(values[name].count(zero) for name in numbers for zero in (0, "0", "0.0"))
     return zero > 0.95 * total
