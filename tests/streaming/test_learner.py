@@ -12,13 +12,15 @@ pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra"
 from sklearn.base import clone
 
 import kampong
-from kampong.estimators.stream_model import SubspaceModel
+from kampong.estimators.stream_model import FisherModel, SubspaceModel
 from kampong.files import CheckpointError, load
 from kampong.files.contents import Contents, flatten
 from kampong.predictor import Predictor
+from kampong.statistics.scatter import WIDEST
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import LearntError, OutputError, RecordError, ResumeError, SourceError, StreamError
+from kampong.streaming.history.delays import Delays
 from kampong.streaming.inspection import describe, merge_files
 from kampong.streaming.sources import blocks, source
 from stream_problems import without_clock, write_points
@@ -420,3 +422,30 @@ def test_a_strict_run_that_stops_in_its_second_file_remembers_the_first_once(tmp
     (tmp_path / "b.csv").write_text(clean)
     run = learn(files, kampong.FisherDiscriminant(), **options)
     assert [(one.name, one.rows) for one in run.learnt.sources] == [(name, 300) for name in files.name.split(", ")]
+
+
+def test_a_predictor_solved_beside_the_stream_comes_at_its_row_under_any_cut(tmp_path, monkeypatch):
+    """A wide model that follows drift begins to solve at row 1,024; the result predicts from row 2,048 on.
+
+    Copies for late labels end pieces there too, so they are left out here.
+    """
+    rng, lines = np.random.default_rng(0), []
+    for label in rng.integers(0, 2, 2200).tolist():
+        columns = np.unique(rng.integers(1, 5000, 5) + 3000 * label)
+        lines.append(f"{label} " + " ".join(f"{column}:1" for column in columns) + f" {WIDEST + 9}:1")
+    (tmp_path / "a.libsvm").write_text("\n".join(lines) + "\n")
+    layout, step, asked = Layout(max_features=WIDEST + 9), FisherModel.predict_then_learn, []
+
+    def records(self, X, y, predictor, *more):
+        asked.append((len(y), 0 if predictor is None else predictor.n_rows))
+        return step(self, X, y, predictor, *more)
+
+    monkeypatch.setattr(FisherModel, "predict_then_learn", records)
+    monkeypatch.setattr(Delays, "next_copy", 10**9)
+    for size in (2000, 7000, 10**7):
+        asked.clear()
+        monkeypatch.setattr(blocks, "SMALLEST", size)
+        monkeypatch.setattr(blocks, "LARGEST", size)
+        learn(Source(str(tmp_path / "a.libsvm"), layout), kampong.FisherDiscriminant(half_life="auto"))
+        knows = np.repeat(*np.array(asked).T[::-1])
+        assert np.flatnonzero(knows == 1024).tolist() == list(range(2048, 2200))
