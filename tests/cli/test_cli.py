@@ -287,19 +287,19 @@ def test_learning_and_predicting_import_no_estimators_of_scikit_learn(tmp_path):
         assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_progress_is_for_terminals(tmp_path):
+@pytest.mark.parametrize("model", [kampong.MarginSubspace(epsilon=0.2), kampong.FisherDiscriminant(ridge=0.2)], ids=str)
+def test_progress_is_for_terminals(tmp_path, model):
     import io
 
     from kampong.streaming.outputs.progress import Progress
 
     write_points(tmp_path / "a.csv", 2000)
     screen = io.StringIO()
-    run = learn(
-        str(tmp_path / "a.csv"), kampong.MarginSubspace(epsilon=0.2), label="kind", watch=(show := Progress(screen))
-    )
+    show = Progress(screen)
+    run = learn(str(tmp_path / "a.csv"), model, label="kind", watch=show)
     show.write(run)
     lines = [line.split() for line in screen.getvalue().splitlines()]
-    assert lines[0] == ["rows", "accuracy", "since", "last", "rows/s", "classes", "epsilon", "directions", "dead"]
+    assert lines[0] == ["rows", "accuracy", "since", "last", "rows/s", "classes", "parameter", "directions", "dead"]
     rows = [int(line[0].replace(",", "")) for line in lines[1:]]
     assert rows[-1] == 2000
     assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(rows[:-1]))

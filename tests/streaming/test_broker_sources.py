@@ -305,6 +305,19 @@ def test_no_secret_is_in_what_a_run_leaves(tmp_path, capfd, monkeypatch):
         ("nats", {"query": "SELECT 1"}, UsageError, "--query does not belong to a source of the kind nats"),
         ("redis", {"live": True}, UsageError, "redis goes on from the place"),
         ("redis", {"path": "redis://127.0.0.1"}, UsageError, "host and stream are needed"),
+        (
+            "redis",
+            {"path": "redis:/127.0.0.1/rows"},
+            SourceError,
+            "redis: begins no file that is there. An address begins with redis://",
+        ),
+        (
+            "s3",
+            {"path": "S3:bucket/rows.csv"},
+            SourceError,
+            "S3: begins no file that is there. An address begins with s3://",
+        ),
+        ("reddis", {}, SourceError, r"reddis:// is no source that is known. Is redis:// meant\?"),
         ("mqtt", {}, SourceError, r"mqtt:// hands a message out once.* `kampong learn - --live --format jsonl`"),
     ],
 )

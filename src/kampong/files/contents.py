@@ -231,10 +231,11 @@ class Contents:
     def version(self, known: int, earliest: int | None = None) -> int:
         """Take the number of the format; refuse any but the one that is known, and those since the earliest that is."""
         value = self.whole("version")
-        if not (known if earliest is None else earliest) <= value <= known:
+        least = known if earliest is None else earliest
+        if not least <= value <= known:
+            read = f"format {known}" if least == known else f"formats {least} to {known}"
             raise CheckpointError(
-                f"the state of {self.owner} has format {value}, and this version of kampong reads format {known}. "
-                "Learn again, or use the version that wrote it."
+                f"the state of {self.owner} has format {value}, and this version of kampong reads {read}."
             )
         return value
 

@@ -134,13 +134,6 @@ def eigenvalues_of(model: StreamModel, predictor: Predictor | None) -> list[floa
     return [] if found is None else list(found.tolist())
 
 
-def epsilon_of(predictor: Predictor | None) -> float | None:
-    """Return the ε in use, None for a criterion that has none."""
-    if predictor is None or predictor.criterion.parameter != "epsilon":
-        return None
-    return predictor.criterion.value
-
-
 def renewed(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Predictor | None:
     """Return the predictor after this many rows: a new one where the schedule says so, or where classes are new.
 

@@ -1,11 +1,9 @@
-"""Progress, a line each time the rows have doubled: rows, accuracy so far and since the last line, speed, K, ε."""
+"""Progress, a line each time the rows have doubled: rows, accuracy, speed, classes, the parameter, dead letters."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
-
-from kampong.streaming.prediction import epsilon_of
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -18,7 +16,7 @@ COLUMNS = {
     "since last": 10,
     "rows/s": 10,
     "classes": 8,
-    "epsilon": 8,
+    "parameter": 9,
     "directions": 10,
     "dead": 7,
 }
@@ -55,13 +53,13 @@ class Progress:
         if self._lines % 20 == 0:
             print(HEADER, file=self._stream)
         self._lines += 1
-        predictor, epsilon = run.predictor, epsilon_of(run.predictor)
+        predictor = run.predictor
         fresh = counters.scored - scored
         print(
             f"{counters.rows:>10,} {_share(counters.correct, counters.scored):>9} "
             f"{_share(counters.correct - correct, fresh):>10} {_speed(counters.rows - rows, now - then):>10} "
             f"{'–' if predictor is None else len(predictor.classes):>8} "
-            f"{'–' if epsilon is None else f'{epsilon:.3g}':>8} "
+            f"{'–' if predictor is None else f'{predictor.criterion.value:.3g}':>9} "
             f"{'–' if predictor is None else len(predictor.components):>10} {counters.dead:>7,}",
             file=self._stream,
             flush=True,

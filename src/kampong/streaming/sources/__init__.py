@@ -37,6 +37,7 @@ HANDED_OUT_ONCE = ("mqtt", "mqtts", "amqp", "amqps", "stomp", "zmq", "pubsub", "
 """Schemes of what cannot be replayed."""
 
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+HALF_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 def names() -> tuple[str, ...]:
@@ -86,8 +87,11 @@ def kind_of(path: str) -> Kind:
     """
     scheme = scheme_of(path)
     if not scheme:
+        half = HALF_ADDRESS.match(path)
+        if half is not None and _has_address(name := half[1].lower()) and not Path(path).exists():
+            raise SourceError(f"{half[0]} begins no file that is there. An address begins with {name}://, two slashes.")
         return get("pipe" if path == "-" else "folder" if Path(path).is_dir() else "file")
-    if scheme not in _KINDS or not get(scheme).has_address:
+    if not _has_address(scheme):
         known = ", ".join(f"{name}://" for name in names() if get(name).has_address)
         if scheme in HANDED_OUT_ONCE:
             raise SourceError(
@@ -97,6 +101,11 @@ def kind_of(path: str) -> Kind:
         near = "".join(f" Is {name}:// meant?" for name in difflib.get_close_matches(scheme, names(), 1))
         raise SourceError(f"{scheme}:// is no source that is known.{near} Give a path, - for stdin, or one of {known}.")
     return get(scheme)
+
+
+def _has_address(scheme: str) -> bool:
+    """Tell whether a kind has addresses of this scheme."""
+    return scheme in _KINDS and get(scheme).has_address
 
 
 def opened(path: str) -> BinaryIO:
