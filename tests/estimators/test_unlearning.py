@@ -181,6 +181,16 @@ def test_estimators_become_those_that_never_saw_the_rows():
         assert (receipt.rows, receipt.weight, receipt.exact) == (out.sum(), out.sum(), True)
 
 
+@pytest.mark.parametrize("head", ["gaussian", "nearest_mean", "cosine", "regression"])
+def test_with_ridge_and_head_given_probabilities_are_those_of_a_fresh_fit(head):
+    X, y = load_digits(return_X_y=True)
+    out = np.random.default_rng(1).random(len(X)) < 0.3
+    model = FisherDiscriminant(ridge=1.0, head=head).partial_fit(X, y)
+    model.unlearn(X[out], y[out])
+    expected = FisherDiscriminant(ridge=1.0, head=head).partial_fit(X[~out], y[~out])
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), rtol=0, atol=1e-12)
+
+
 def test_a_whole_class_and_all_rows_of_one_client():
     X, y = load_iris(return_X_y=True)
     model = FisherDiscriminant(ridge=0.1).partial_fit(X, y)
