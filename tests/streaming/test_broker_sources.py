@@ -17,7 +17,7 @@ from kampong.files import Contents
 from kampong.files.model_errors import CheckpointError
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import LearntError, ResumeError, SourceError, UsageError
-from kampong.streaming.sources import nats_stream, positions, redis_stream
+from kampong.streaming.sources import kafka_topic, nats_stream, positions, redis_stream
 from kampong.streaming.sources.positions import Position
 from servers import BROKERS, Redis, facts_of, free_port, kill_and_compare, records
 from stream_problems import rows_of, without_clock
@@ -194,6 +194,98 @@ def test_readers_that_join_and_leave_the_group_change_nothing(tmp_path, small):
     assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
 
 
+def consumer_of(broker, group):
+    """Return a consumer of a group."""
+    import confluent_kafka
+
+    servers = broker.address.split("/")[2]
+    return confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
+
+
+def committed(broker, group="kampong"):
+    """Return what a group has committed, partition by partition, and the ends of the partitions."""
+    import confluent_kafka
+
+    consumer = consumer_of(broker, group)
+    try:
+        places = [confluent_kafka.TopicPartition("rows", i) for i in range(4)]
+        ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+        return [place.offset for place in consumer.committed(places, timeout=10)], ends
+    finally:
+        consumer.close()
+
+
+def test_what_is_committed_is_the_place_of_the_saved_model(tmp_path, small):
+    broker, seen = BROKERS["kafka"](tmp_path), []
+    broker.send(encoded(records(603)))
+
+    def watch(_):
+        if (tmp_path / "m").exists():
+            seen.append((committed(broker)[0], json.loads(facts_of(tmp_path / "m")["place.at"])))
+
+    once(broker, tmp_path / "m", watch=watch, checkpoint_every=0)
+    assert len(seen) >= 5
+    assert all(mine == saved for mine, saved in seen)
+    assert committed(broker) == ([151, 151, 151, 150],) * 2
+    once(broker, tmp_path / "not saved every batch")
+    broker.send(encoded(records(100)))
+    once(broker, tmp_path / "m")
+    assert committed(broker) == ([176, 176, 176, 175],) * 2
+
+
+def test_a_group_of_another_name_or_none(tmp_path):
+    broker = BROKERS["kafka"](tmp_path)
+    broker.send(encoded(records(400)))
+    address, unknown = broker.address, [-1001] * 4
+    broker.address = f"{address}?group=mine"
+    once(broker, tmp_path / "m")
+    assert (committed(broker, "mine")[0], committed(broker)[0]) == ([100] * 4, unknown)
+    broker.address = f"{address}?group="
+    once(broker, tmp_path / "other")
+    broker.address = address
+    list(Source(broker.address, LABEL).open())  # nothing is saved
+    assert committed(broker)[0] == unknown
+
+
+@pytest.mark.parametrize("offset", [0, 37, 150, 10**6])
+def test_what_others_commit_is_never_read(tmp_path, small, offset):
+    import confluent_kafka
+
+    broker = BROKERS["kafka"](tmp_path)
+    broker.send(encoded(records(600)))
+    once(broker, tmp_path / "whole")
+    stop, consumer = threading.Event(), consumer_of(broker, "kampong")
+    once(broker, tmp_path / "m", watch=lambda run: run.counters.records < 200 or stop.set(), stop=stop)
+    assert committed(broker)[0] == json.loads(facts_of(tmp_path / "m")["place.at"]) != [150] * 4
+    wrong = [confluent_kafka.TopicPartition("rows", i, offset) for i in range(4)]
+    consumer.commit(offsets=wrong, asynchronous=False)
+    consumer.close()
+    assert committed(broker)[0] == [offset] * 4
+    once(broker, tmp_path / "m")
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
+    assert committed(broker)[0] == [150] * 4
+
+
+def test_commits_that_fail_are_one_word_and_no_more(tmp_path, small, caplog, monkeypatch):
+    broker = BROKERS["kafka"](tmp_path)
+    broker.send(encoded(records(600)))
+    once(broker, tmp_path / "whole")
+    monkeypatch.setattr(kafka_topic, "PATIENCE", 0.5)
+    saves, show = [], kafka_topic.KafkaFeed.show
+    monkeypatch.setattr(kafka_topic.KafkaFeed, "show", lambda self, at: saves.append(at) or show(self, at))
+
+    def watch(run):
+        if run.counters.records == 600:
+            saves.clear()
+            broker._cluster = None  # it stops
+
+    assert once(broker, tmp_path / "m", watch=watch, checkpoint_every=0).finished
+    assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
+    assert saves == [[150] * 4] * 2
+    (word,) = caplog.messages
+    assert f"{broker.address}: the offsets could not be committed for the group kampong" in word
+
+
 def test_partitions_that_were_added_are_read_from_their_start(tmp_path):
     broker = BROKERS["kafka"](tmp_path)
     broker.send(encoded(records(400)))
@@ -331,8 +423,6 @@ def test_what_does_not_fit_is_refused(kind, more, error, text):
 def test_a_server_that_is_not_there_is_named(kind, monkeypatch):
     pytest.importorskip({"kafka": "confluent_kafka"}.get(kind, kind))
     if kind == "kafka":
-        from kampong.streaming.sources import kafka_topic
-
         monkeypatch.setattr(kafka_topic, "PATIENCE", 1.0)
     address = f"{kind}://127.0.0.1:{free_port()}/rows"
     with pytest.raises(SourceError, match=f"{address}: .*Check the address"):

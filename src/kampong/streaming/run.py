@@ -456,6 +456,7 @@ class _OpenRun:
         self.model.let_all_rows_answer(self.run.history.delays.all_rows_answer)
         if self.model_file:
             write_model(self.model_file, *self._to_state(), key=self.key)
+            self.batches.saved(self.run.place)
 
     def finish(self, stop: threading.Event | None) -> None:
         """Save, and say whether the source was read to its end."""

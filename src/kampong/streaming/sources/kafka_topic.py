@@ -1,8 +1,9 @@
-"""Topics of Kafka: all partitions, assigned at the offsets of the model file; group commits are ignored."""
+"""Topics of Kafka: all partitions, assigned at the offsets of the model file; commits are written and never read."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from collections import deque
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kampong.streaming.sources.source import Source
 
 PATIENCE = 10.0  # seconds that a broker may take to answer
+GROUP = "kampong"
 MOST = 4 * LARGEST  # messages of a partition that may wait before its turn
 
 
@@ -29,12 +31,14 @@ class KafkaFeed(Feed):
     def __init__(self, name: str, address: Address) -> None:
         self._kafka: Any = importlib.import_module("confluent_kafka")
         self._name, self._topic = name, address.path
+        self._client = {"log_level": 2, **_settings(name), "bootstrap.servers": address.server}
+        self._group = address.options.get("group", self._client.pop("group.id", GROUP))
+        self._admin: Any = None
+        self._warned = False
         self._consumer: Any = self._kafka.Consumer(
             {
-                "group.id": "kampong",
-                "log_level": 2,
-                **_settings(name),
-                "bootstrap.servers": address.server,
+                **self._client,
+                "group.id": self._group or GROUP,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
@@ -59,9 +63,13 @@ class KafkaFeed(Feed):
         try:
             return work()
         except self._kafka.KafkaException as error:
-            first = error.args[0] if error.args else error
-            reason = first.str() if isinstance(first, self._kafka.KafkaError) else str(error)
+            reason = self._reason(error)
             raise SourceError(f"{self._name}: {reason}. Check the address, and that the broker runs.") from None
+
+    def _reason(self, error: Exception) -> str:
+        """Return what the client says, without its codes."""
+        first = error.args[0] if error.args else error
+        return str(first.str() if isinstance(first, self._kafka.KafkaError) else error)
 
     def _place(self, partition: int, offset: int = 0) -> Any:
         return self._kafka.TopicPartition(self._topic, self._partitions[partition], offset)
@@ -133,6 +141,28 @@ class KafkaFeed(Feed):
     def over(self, partition: int) -> bool:
         """Tell whether all messages of a partition that were there have been fetched."""
         return self._over[partition]
+
+    def show(self, at: Sequence[Any]) -> None:
+        """Commit the offsets of a saved model, so that tools show its lag; a run goes on if it cannot be done."""
+        if not self._group:
+            return
+        admin = importlib.import_module("confluent_kafka.admin")
+        reached = [self._place(i, offset) for i, offset in enumerate(at)]
+        group = self._kafka.ConsumerGroupTopicPartitions(self._group, reached)
+        try:
+            # A client of its own: that of the messages belongs to another thread, and is closed before the last save.
+            self._admin = self._admin or admin.AdminClient(self._client)
+            (answer,) = self._admin.alter_consumer_group_offsets([group], request_timeout=PATIENCE).values()
+            reasons = [one.error.str() for one in answer.result().topic_partitions if one.error is not None]
+        except (self._kafka.KafkaException, ValueError) as error:
+            reasons = [self._reason(error)]
+        if reasons and not self._warned:
+            self._warned = True
+            logging.getLogger(__name__).warning(
+                "%s: the offsets could not be committed for the group %s, so its lag is not right: %s. The model file "
+                "holds the right place.",
+                *(self._name, self._group, reasons[0]),
+            )
 
     def close(self) -> None:
         """Close the connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -87,6 +88,9 @@ class Feed(ABC):
     @abstractmethod
     def over(self, partition: int) -> bool:
         """Tell whether a partition has nothing more that is to be read."""
+
+    def show(self, at: Sequence[Any]) -> None:  # noqa: B027
+        """Show in the server how far a saved model has come, where there is a way; called after `close` too."""
 
     @abstractmethod
     def close(self) -> None:
@@ -246,6 +250,11 @@ class Messages:
     def skipped(self) -> list[str]:
         """The source, if all its messages were read before."""
         return [self.name] if self._known and not self._found else []
+
+    def saved(self, place: Mapping[str, Any]) -> None:
+        """Show in the server the place of a model that was saved."""
+        if place["source"] == self._feed.identity:
+            self._feed.show(json.loads(place["at"]))
 
     def close(self) -> None:
         """Close the connection."""

@@ -328,6 +328,11 @@ class Stream:
         """The files that were learnt before, and left out."""
         return list(getattr(self._opened, "skipped", ()))
 
+    def saved(self, place: Mapping[str, Any] | None) -> None:
+        """Tell a source that shows it how far a model has come that was saved."""
+        if place is not None and hasattr(self._opened, "saved"):
+            self._opened.saved(place)
+
     def close(self) -> None:
         """Stop reading; the thread that reads closes the source when it has noticed.
 
