@@ -17,6 +17,8 @@ VALUES = [
     "1",
     "1.5",
     "-0.0",
+    "-0",
+    "-0e3",
     "1e400",
     "1e-400",
     "123456789012345678901234567890",
@@ -42,6 +44,12 @@ VALUES = [
     '"NA"',
     '"a\\u0041"',
     '"\\ud800"',
+    '"\\udc00"',
+    '"\\ud83d\\ude00"',
+    '"\\u0000"',
+    '"\\n"',
+    '"\\""',
+    '"\\x"',
     '"{}"',
     '"a',
     'b"',
@@ -59,7 +67,7 @@ BYTES = b'{}[]":,\\ \t\r\n\x00\x01\x7f\xff\xefaN0-e.'
 def columns_of(batch):
     """Return what a batch holds, as bytes and texts."""
     X = batch.X.toarray() if hasattr(batch.X, "toarray") else batch.X
-    rows = None if X is None else (X + 0.0).tobytes()  # -0 is a whole number for one reader
+    rows = None if X is None else X.tobytes()
     labels = None if batch.y is None else batch.y.tolist()
     return rows, labels, batch.good.tolist(), batch.dead, batch.records, batch.unknown
 
@@ -100,6 +108,40 @@ def test_lines_read_at_once_are_those_read_one_by_one(tmp_path, monkeypatch, see
             patched.setattr(json_lines, "_flat_objects", lambda *_: None)
             assert columns_of(json_lines.JSON_LINES.parse_lines(schema, part)) == found, data
     assert 60 < at_once < 290
+
+
+@pytest.mark.parametrize(
+    "escape", ["u0041", "u0000", "ud800", "udc00", "ud83d\\ude00", "u007b", "n", "/", "\\", '"', "x"]
+)
+def test_escaped_characters_are_the_same_at_once_and_one_by_one(tmp_path, monkeypatch, escape):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(lines_of(random.Random(99), 40)) + b"\n")
+    stream = Source(str(path), Layout(label="kind", drop=("id",), number=("x0", "x1", "x2"))).open()
+    schema, _ = stream.schema, list(stream)
+    at_once = 0
+    plain = '{"x0": 1, "x1": 2, "x2": 3, "colour": "u", "id": 1, "kind": "a"}'
+    for old, new in (('"u"', '"u%s"'), ('"a"', '"%sa"'), ('"id"', '"id%s"'), ("1}", '"%s"}'), ("2", '"%s"')):
+        part = Block(plain.replace(old, new % f"\\{escape}").encode() + b"\n", 0, 0, Place())
+        at_once += json_lines._flat_objects(schema, part.data) is not None
+        found = columns_of(json_lines.JSON_LINES.parse_lines(schema, part))
+        with monkeypatch.context() as patched:
+            patched.setattr(json_lines, "_flat_objects", lambda *_: None)
+            assert columns_of(json_lines.JSON_LINES.parse_lines(schema, part)) == found, part.data
+    assert bool(at_once) == (escape not in ("ud800", "udc00", "x"))  # these are no text
+
+
+def test_zero_has_no_sign_however_it_is_written_and_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.jsonl"
+    zeros = ("-0", "-0.0", "0", "0.0", "-0e5", "1e-400", "-1e-400")
+    path.write_text("".join(f'{{"x": {zeros[i % 7]}, "y": {i}, "kind": "{"ab"[i % 2]}"}}\n' for i in range(70)))
+    layout = Layout(label="kind", number=("x",))
+    for at_once in (True, False):
+        stream = Source(str(path), layout).open()
+        X = np.concatenate([batch.X for batch in stream])
+        assert (json_lines._flat_objects(stream.schema, path.read_bytes()) is not None) == at_once
+        assert len(X) == 70
+        assert not np.signbit(X[:, 0]).any()
+        monkeypatch.setattr(json_lines, "_flat_objects", lambda *_: None)
 
 
 def test_lines_of_plain_objects_are_read_at_once(tmp_path):

@@ -105,14 +105,14 @@ JSON_LINES = JsonLines()
 def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
     """Return the columns of lines that are one flat object each, read at once; None if others may be among them.
 
-    Lines with a list, an escaped character, or anything that pyarrow reads in another way than msgspec, are others.
+    Lines with a list, or with anything that pyarrow reads in another way than msgspec, are others.
     """
     data = data if data.endswith(b"\n") else data + b"\n"
     lines = data.count(b"\n")
     one_each = data.startswith(b"{") and data.count(b"\n{") == lines - 1 and data.count(b"}\n") == lines
     if not one_each or data.count(b"{") != lines or data.count(b"}") != lines:
         return None
-    if not schema.fills or schema.flatten or any(one in data for one in (b"[", b"\\", b"\0", b"NaN", b"Inf")):
+    if not schema.fills or schema.flatten or any(one in data for one in (b"[", b"\0", b"NaN", b"Inf")):
         return None
     kinds = pa.schema([(name, pa.float64() if name in schema.numeric else pa.string()) for name in schema.used])
     try:
@@ -126,7 +126,8 @@ def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
         return None
     if schema.label is not None and not set(table.column_names) <= set(schema.columns):
         return None
-    return {name: table.column(name).combine_chunks() for name in schema.used}
+    columns = {name: table.column(name).combine_chunks() for name in schema.used}
+    return {name: pa.compute.add(one, 0.0) if name in schema.numeric else one for name, one in columns.items()}
 
 
 @lru_cache(maxsize=16)
@@ -175,8 +176,8 @@ def _reason(error: Exception, names: dict[str, str]) -> str:
 
 
 def _numbers(values: Any) -> Any:
-    """Return values as a column of numbers, null for what is missing."""
-    return pa.array(np.array(values, dtype=np.float64), from_pandas=True)
+    """Return values as a column of numbers, null for what is missing; -0 is a whole number to msgspec, so it is 0."""
+    return pa.array(np.array(values, dtype=np.float64) + 0.0, from_pandas=True)
 
 
 def _texts(values: Any) -> Any:
