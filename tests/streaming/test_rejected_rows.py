@@ -16,8 +16,8 @@ from kampong import FisherDiscriminant
 from kampong.contract import stream_model
 from kampong.files import CheckpointError, read, write
 from kampong.streaming import Layout, Source, learn
-from kampong.streaming.errors import StreamError, UsageError
-from kampong.streaming.history.rejected import FIRST, LISTED, SURE, Rejected
+from kampong.streaming.errors import UsageError
+from kampong.streaming.history.rejected import FIRST, LISTED, SURE, Rejected, sentences
 from kampong.streaming.inspection import describe
 from kampong.streaming.model_file import read_model
 from kampong.streaming.unlearn_records import unlearn
@@ -232,8 +232,22 @@ def test_what_cannot_be_rejected_is_refused(tmp_path):
             stream(tmp_path, X, y, reject=rate)
     with pytest.raises(UsageError, match="MarginSubspace cannot tell that a row is of no class"):
         stream(tmp_path, X, y, kampong.MarginSubspace(), reject=0.01)
-    with pytest.raises(StreamError, match="a sample of rows, which ridge='auto' keeps"):
+    with pytest.raises(UsageError, match=r"needs the rows that a model keeps to choose its ridge\. Leave --ridge out"):
         stream(tmp_path, X, y, FisherDiscriminant(ridge=0.1), reject=0.01)
+    (tmp_path / "words.csv").write_text("text,kind\n" + "".join(f"a{i} b{i % 7} c,{'xy'[i % 2]}\n" for i in range(300)))
+    words = Layout(label="kind", text=("text",))
+    with pytest.raises(UsageError, match=r"up to 8,192 columns, and these have 262,144.* with --hash-width"):
+        learn(Source(str(tmp_path / "words.csv"), words), FisherDiscriminant(), reject=0.01)
+
+
+def test_a_share_that_held_out_rows_cannot_tell_is_told(tmp_path):
+    X, y, _ = mixed(600)
+    told = sentences(stream(tmp_path, X, y, reject=1e-6).rejections())
+    assert told[1] == "512 held-out rows tell no share below 0.0019: give a larger --reject."
+    assert told[0].endswith(
+        "looked like no class when they came: 0.00%. --reject allows 0.0001% of rows of known classes."
+    )
+    assert len(sentences(stream(tmp_path, X, y, model_file="n", reject=0.002).rejections())) == 1
 
 
 @pytest.mark.parametrize(

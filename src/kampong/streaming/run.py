@@ -18,7 +18,7 @@ from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.history import History, candidates
-from kampong.streaming.history.rejected import Rejected, names_of, started
+from kampong.streaming.history.rejected import Rejected, check_width, names_of, started
 from kampong.streaming.late import Waiting, check_delay
 from kampong.streaming.learner import Learner, RefusedRowsError
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
@@ -344,6 +344,8 @@ class _OpenRun:
             raise ColumnError(f"{self.source.path}: name the column of the class with --label. There are {names}.")
         if run.memory is None or not place:
             run.memory = Memory(run.schema, grows=self.model.can.widen)
+        if run.rejected is not None:
+            check_width(run.schema.width)
         if run.memory.grows and run.schema.hash_width:
             self.model.expect_width(run.schema.width)
         run.history.baselines.delay = self.learner.waiting.delay

@@ -17,6 +17,7 @@ from scipy import special
 from kampong.data.labels import labels_from, labels_state
 from kampong.files.contents import to_lines
 from kampong.selection.known_rows import KnownRows
+from kampong.statistics.scatter import WIDEST
 from kampong.streaming.errors import UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Rejected:
         labels : sequence
             Their labels.
         numbers : array of int
-            Their numbers in the source.
+            Their numbers: among the good rows of a stream, among the records where a model is applied.
         asked : array of int
             How many rows had been compared then.
         """
@@ -254,20 +255,21 @@ class Rejected:
         -------
         dict of str to JSON
             `rate`; `asked` and `rejected` of rows of known classes, `new_asked` and `new_rejected` of rows of classes
-            not known before; `latest`, rejected rows with their number, label and most unusual values; and
-            `candidates` for a new class.
+            not known before; `held_out`, the rows from which the threshold follows; `latest`, rejected rows with their
+            number, label and most unusual values; and `candidates` for a new class.
         """
         listed = zip(self._facts.tolist(), self._labels, self._numbers.tolist(), strict=True)
         latest = [
             {
                 "row": number,
                 "label": label,
-                "values": {name(column): value for column, value in zip(columns, values, strict=True) if column >= 0},
+                "values": _named(columns, values, name),
             }
             for (number, _, *columns), label, values in listed
         ]
         counts = {key: getattr(self, key) for key in ("rate", "asked", "rejected", "new_asked", "new_rejected")}
-        return {**counts, "latest": latest, "candidates": told(self.candidates(), name)}
+        held_out = 0 if self._known is None else len(self._known.losses.losses)
+        return {**counts, "held_out": held_out, "latest": latest, "candidates": told(self.candidates(), name)}
 
     def to_state(self) -> dict[str, Any]:
         """Return everything by name."""
@@ -330,13 +332,26 @@ class Rejected:
 def started(model: StreamModel, rate: float) -> Rejected | None:
     """Return what remembers rejected rows of a stream that begins, None for a rate of 0."""
     if not isinstance(rate, int | float) or not 0.0 <= rate < 1.0:
-        raise UsageError(f"--reject is the share of known rows that may be rejected, from 0 to 1; got {rate!r}.")
+        raise UsageError(
+            f"--reject is the share of known rows that may be rejected, below 1, 0 for none; got {rate!r}."
+        )
     if rate and not model.can.reject:
         raise UsageError(
             f"a {type(model.estimator).__name__} cannot tell that a row is of no class. Use FisherDiscriminant, the "
             "default method, for --reject."
         )
+    if rate and not isinstance(model.read("ridge"), str):
+        raise UsageError("--reject needs the rows that a model keeps to choose its ridge. Leave --ridge out.")
     return Rejected(rate) if rate else None
+
+
+def check_width(width: int) -> None:
+    """Refuse rows that are too wide to be compared."""
+    if width > WIDEST:
+        raise UsageError(
+            f"--reject compares rows of up to {WIDEST:,} columns, and these have {width:,}. Leave --reject out, or "
+            "hash words into fewer columns with --hash-width."
+        )
 
 
 def names_of(memory: Memory | None) -> Callable[[int], str]:
@@ -363,14 +378,17 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return what `Rejected.summary` says in sentences."""
     if not summary["asked"]:
         return [f"No row was compared with known rows: that begins after {FIRST} rows of two classes."]
-    share = summary["rejected"] / summary["asked"]
+    share, rate, held_out = summary["rejected"] / summary["asked"], summary["rate"], summary["held_out"]
     said = [
-        f"{summary['rejected']:,} of {summary['asked']:,} rows looked like no class when they came ({share:.2%}; "
-        f"{summary['rate']:.2%} were to)."
+        f"{summary['rejected']:,} of {summary['asked']:,} rows looked like no class when they came: {share:.2%}. "
+        f"--reject allows {100 * rate:.3g}% of rows of known classes."
     ]
+    if rate * (held_out + 1) < 1:
+        said.append(f"{held_out:,} held-out rows tell no share below {1 / (held_out + 1):.2g}: give a larger --reject.")
     if summary["new_asked"]:
         said.append(
-            f"Of {summary['new_asked']:,} rows of classes that were not known then, {summary['new_rejected']:,} did."
+            f"Rows of classes that were not known then: {summary['new_asked']:,}, of which {summary['new_rejected']:,} "
+            "looked like no class."
         )
     return [*said, *offered(summary["candidates"])]
 
