@@ -137,7 +137,7 @@ def test_words_among_whole_labels_are_classes(tmp_path):
     assert result.counters.correct > 270
 
 
-@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("kind", [".csv", "_with_a_header_of_5_KB.csv", ".jsonl", ".parquet"])
 def test_more_than_the_first_block_shows_what_the_columns_are(tmp_path, kind):
     """Names are told from categories, and the values of a column from mistakes, by 64 KB and not by a first block."""
     rng = np.random.default_rng(2)
@@ -146,13 +146,14 @@ def test_more_than_the_first_block_shows_what_the_columns_are(tmp_path, kind):
     hours = np.where(np.arange(count) < 150, "4", rng.choice(["2", "5+"], count))
     values, labels = rng.normal(size=count), rng.choice(["a", "b"], count)
     path = tmp_path / f"people{kind}"
-    columns = {"name": names, "hours": hours.tolist(), "value": values.tolist(), "label": labels.tolist()}
+    value = "value" * (1000 if "header" in kind else 1)
+    columns = {"name": names, "hours": hours.tolist(), value: values.tolist(), "label": labels.tolist()}
     if kind == ".parquet":
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pytest.importorskip("pyarrow").table(columns), path)
-    elif kind == ".csv":
+    elif kind.endswith(".csv"):
         rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
-        path.write_text("name,hours,value,label\n" + "\n".join(rows) + "\n")
+        path.write_text(",".join(columns) + "\n" + "\n".join(rows) + "\n")
     else:
         records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         records = [{**record, "hours": int(record["hours"].rstrip("+"))} if record["hours"] != "5+" else record

@@ -239,7 +239,7 @@ class Blocks:
 
     def _next(self) -> Block | None:
         wanted = min(LARGEST, max(self._smallest, (self.place.before + self.place.offset) // GROWTH))
-        first, late = self.place.offset == 0, time.monotonic() + LATE
+        first, late = self.place.line <= 1, time.monotonic() + LATE  # a long header may be a block of its own
         self._fill(wanted, late=late)
         if first:
             try:
