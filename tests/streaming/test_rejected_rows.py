@@ -1,6 +1,7 @@
 """Rows of a stream that look like no class: counted as predict_known says, listed, and those of a new class found."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,7 +208,10 @@ def test_the_tool_says_what_was_rejected(tmp_path, capfd):
     assert "Candidate for a new class:" in out
     assert "labelled" in out
     found = describe(model)["stream"]["rejected"]
-    assert "Candidate for a new class" in (tmp_path / "r.html").read_text()
+    again = str(tmp_path / "again.html")
+    call(capfd, "report", model, "--out", again)
+    for page in (report, again):
+        assert "Candidate for a new class" in Path(page).read_text()
     out, _ = call(capfd, "inspect", model)
     assert "rejected row" in out
     assert f"{found['latest'][-1]['row']:,}" in out

@@ -389,7 +389,7 @@ def learn(
     if watchers and not quiet and sys.stderr.isatty() and not as_json:
         watchers[0].write(run)
     if report:
-        _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters) | _told(run))
+        _write_report(report, run, labelled.name, _provenance(labelled.name, model, letters))
     _tell_end(run, model, letters, quiet, as_json, sys.stderr if out == "-" else sys.stdout)
     if report:
         say(quiet or as_json, f"{report}: the report.")
@@ -445,22 +445,15 @@ def _provenance(source: str, model: str, letters: str) -> dict[str, Any]:
     return {"source": "standard input" if source == "-" else source, "model file": model, "dead letters file": letters}
 
 
-def _told(run: Run) -> dict[str, str]:
-    """Return what is said of rejected rows, with a title for each sentence."""
-    from kampong.streaming.history.rejected import sentences
-
-    found = run.rejections()
-    said = [] if found is None else sentences(found)
-    return {f"rejected rows{f', {place}' if place else ''}": one for place, one in enumerate(said)}
-
-
 def _title(source: str) -> str:
     return "standard input" if source == "-" else Path(source).name
 
 
 def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) -> None:
     from kampong.report.page import write_report
+    from kampong.streaming.history.rejected import titled
 
+    provenance |= titled(run.rejected, run.memory)
     more = {"predictor": run.predictor, "memory": run.memory}
     write_report(path, run.model, run.history, title=_title(source), provenance=provenance, **more)
 
@@ -468,6 +461,7 @@ def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) 
 def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
     from kampong.contract import stream_model
     from kampong.streaming.history.figures import compared, late, unscored
+    from kampong.streaming.history.rejected import titled
 
     counters, figures = run.counters, run.history.summary()
     classes = stream_model(run.model).classes
@@ -500,7 +494,7 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
     dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
     say(quiet, f"{model}: {counters.rows:,} rows{new}{score}{dead}; {state}.")
-    for sentence in (*compared(figures), *late(figures), *_told(run).values()):
+    for sentence in (*compared(figures), *late(figures), *titled(run.rejected, run.memory).values()):
         say(quiet, sentence)
     tell_dead(quiet, counters.dead - run.earlier.dead, counters.records - run.earlier.records, letters)
     if counters.filled:

@@ -141,6 +141,7 @@ def report(
     from kampong.report.page import write_report
     from kampong.streaming.errors import OutputError, UsageError
     from kampong.streaming.history.history import History
+    from kampong.streaming.history.rejected import titled
     from kampong.streaming.model_file import read_model
     from kampong.streaming.outputs.targets import check_targets, key_file
 
@@ -152,6 +153,7 @@ def report(
     counters, source, course = state.counters, ", ".join(state.sources), state.course
     how = "merged" if course is None else "finished" if state.finished else "goes on"
     provenance = {"source": "standard input" if source == "-" else source, "model file": model, "state": how}
+    provenance |= {} if course is None else titled(course.rejected, state.memory)
     history = History() if course is None else course.history  # models that were merged have no course
     title = "standard input" if source == "-" else Path(model if len(state.sources) > 1 else source).name
     one = stream_model(learnt)

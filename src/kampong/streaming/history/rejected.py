@@ -393,6 +393,12 @@ def sentences(summary: Mapping[str, Any]) -> list[str]:
     return [*said, *offered(summary["candidates"])]
 
 
+def titled(rejected: Rejected | None, memory: Memory | None) -> dict[str, str]:
+    """Return what is said of rejected rows for a report, each sentence with a title; nothing if none are compared."""
+    said = [] if rejected is None else sentences(rejected.summary(names_of(memory)))
+    return {f"rejected rows{f', {place}' if place else ''}": one for place, one in enumerate(said)}
+
+
 def offered(candidates: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return candidates for a new class in sentences, as `told` gives them."""
     said = []
