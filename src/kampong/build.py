@@ -213,7 +213,8 @@ def _mostly_zeros(statistics: ClassMeans) -> bool:
 def _units_again(statistics: ClassMeans, keep: Predictor) -> Float | None:
     """Return units of the kind that an earlier predictor has, from the present statistics."""
     if keep.choice is not None and keep.choice.own_scale:
-        return own_units(keep.choice.own_scale, statistics)
+        units = own_units(keep.choice.own_scale, statistics)
+        return keep.choice.units if units is None else units
     if keep.choice is not None and keep.choice.units is not None:
         return capped(statistics.units()) if statistics.holds_within else None
     return statistics.units() if statistics.holds_scatter else None

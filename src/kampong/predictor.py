@@ -232,7 +232,11 @@ class Predictor:
         """Return the same predictor for wider rows; the further columns count for nothing."""
         extra = n_features - len(self.mean)
         components, hidden = (np.pad(rows, ((0, 0), (0, extra))) for rows in (self.components, self.hidden))
-        return replace(self, mean=np.pad(self.mean, (0, extra)), components=components, hidden=hidden)
+        choice = self.choice
+        if choice is not None and choice.units is not None:
+            choice = replace(choice, units=np.pad(choice.units, (0, extra), constant_values=1.0))
+        mean = np.pad(self.mean, (0, extra))
+        return replace(self, mean=mean, components=components, hidden=hidden, choice=choice)
 
     def labels_at(self, points: Float) -> np.ndarray:
         """Return the classes of rows, or the indicator matrix of their probable labels, by their `seen_points`."""

@@ -19,8 +19,10 @@ from kampong import kernels, solvers
 from kampong.contract import stream_model
 from kampong.criteria import CRITERIA, MarginCriterion
 from kampong.files import CheckpointError
+from kampong.files.contents import Contents, flatten
 from kampong.heads import HEADS, NearestMean
 from kampong.kernels.functions import OWN
+from kampong.predictor import Predictor
 from kampong.selection import scales
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +211,33 @@ def test_a_model_with_an_own_scale_learns_on_and_is_refused_where_the_scale_is_u
     scales.OWN.pop("by means")
     with pytest.raises(CheckpointError, match=r"the scale 'by means' is not known here: register it first"):
         kampong.from_bytes(data)
+
+
+def test_the_units_of_an_own_scale_grow_with_the_columns(own_scale):
+    X, y = load_wine(return_X_y=True)
+    frozen = kampong.FisherDiscriminant().partial_fit(X, y).freeze()
+    wide = frozen.widened(15)
+    again = Predictor.from_state(Contents(*flatten(wide.to_state()), "a predictor"), 15)
+    np.testing.assert_array_equal(again.choice.units, [*frozen.choice.units, 1.0, 1.0])
+    np.testing.assert_array_equal(again.points(np.pad(X, ((0, 0), (0, 2)))), frozen.points(X))
+
+
+def test_a_chosen_scale_that_returns_nothing_later_keeps_its_units():
+    X, y = load_wine(return_X_y=True)
+    scales.register("at first", lambda statistics: by_means(statistics) if statistics.n_samples <= len(y) else None)
+    try:
+        model = kampong.FisherDiscriminant().partial_fit(X, y)
+        first = stream_model(model).predictor()
+        model.partial_fit(X[::2] + 0.5, y[::2])
+        kept = stream_model(model).predictor(first)
+    finally:
+        scales.OWN.pop("at first")
+    assert first.choice.own_scale == kept.choice.own_scale == "at first"
+    np.testing.assert_array_equal(kept.choice.units, first.choice.units)
+    by_hand = kampong.FisherDiscriminant(ridge=kept.criterion.value, scale=False, head=kept.head.name)
+    by_hand.partial_fit(X / first.choice.units, y).partial_fit((X[::2] + 0.5) / first.choice.units, y[::2])
+    points, expected = kept.points(X), by_hand.transform(X / first.choice.units)
+    np.testing.assert_allclose(points, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("units", [np.ones(3), np.zeros(13), np.full(13, np.nan), -np.ones(13)])
