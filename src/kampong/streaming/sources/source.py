@@ -330,8 +330,9 @@ class Stream:
 
     def saved(self, place: Mapping[str, Any] | None) -> None:
         """Tell a source that shows it how far a model has come that was saved."""
-        if place is not None and hasattr(self._opened, "saved"):
-            self._opened.saved(place)
+        tell = getattr(self._opened, "saved", None)
+        if place is not None and tell is not None:
+            tell(place)
 
     def close(self) -> None:
         """Stop reading; the thread that reads closes the source when it has noticed.
