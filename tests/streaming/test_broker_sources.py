@@ -468,6 +468,7 @@ def test_a_server_that_dies_and_comes_back_loses_no_message(broker, tmp_path, sm
             time.sleep(0.1)
 
     run = once(broker, tmp_path / "m", watch=watch)
+    print(f"{broker.kind}: {len(deaths)} deaths of the server")
     assert len(deaths) == times
     assert run.counters.records == 700 * times
     assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
