@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Server:
     """A server that a test can kill and start again; what it has stored stays."""
 
     def __init__(self, arguments, port):
-        self.arguments, self.port, self.process = arguments, port, None
+        self.arguments, self.port, self.process, self.coming = arguments, port, None, None
         self.start()
 
     def start(self):
@@ -95,6 +96,15 @@ class Server:
     def kill(self):
         self.process.kill()
         self.process.wait(30)
+
+    def die_for(self, seconds):
+        """Kill the server, and start it again after some time; a death before is over first."""
+        if self.coming is not None:
+            self.coming.join()
+        assert self.process.poll() is None
+        self.kill()
+        self.coming = threading.Timer(seconds, self.start)
+        self.coming.start()
 
 
 class Broker:
@@ -109,6 +119,8 @@ class Broker:
 
     def close(self):
         if self.server is not None:
+            if self.server.coming is not None:
+                self.server.coming.join()
             self.server.kill()
 
 

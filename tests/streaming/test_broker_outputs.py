@@ -14,7 +14,7 @@ from command import call
 from kampong import FisherDiscriminant
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import OutputError, ResumeError, SourceError, UsageError
-from kampong.streaming.sources import kind_of, messages, positions
+from kampong.streaming.sources import blocks, kind_of, messages
 from servers import BROKERS, Nats, Redis, free_port, kill_and_compare, records
 
 LABEL = Layout(label="kind", drop=("id",))
@@ -111,17 +111,14 @@ def test_a_learner_killed_again_and_again_writes_every_record_once(broker, tmp_p
 def test_a_server_that_dies_and_comes_back_has_every_message_once(broker, tmp_path, monkeypatch, times):
     if broker.kind == "kafka":
         pytest.skip("the cluster of librdkafka keeps its messages in memory")
-    monkeypatch.setattr(positions, "SMALLEST", 32)
-    monkeypatch.setattr(positions, "LARGEST", 64)
+    monkeypatch.setattr(blocks, "LARGEST", 8 * 2**10)
     path = in_file(tmp_path / "rows.jsonl", records(700 * times, bad=0.05))
-    batches, deaths = [], []
+    deaths = []
 
     def watch(run):
-        batches.append(run.counters.records)
         if len(deaths) < times and run.counters.records > 300 * (len(deaths) + 1):
-            broker.server.kill()
+            broker.server.die_for(0.3)
             deaths.append(run.counters.records)
-            threading.Timer(0.3, broker.server.start).start()
 
     source = Source(path, LABEL)
     run = learn(source, FisherDiscriminant(), model_file=str(tmp_path / "m"), out=broker.out, watch=watch)
