@@ -267,7 +267,11 @@ def test_a_model_has_aged_if_recent_rows_cost_far_more_than_validation_rows():
     mean, deviation = validation(losses).mean(np.log(1e5))
     capped = np.minimum(losses, np.log(1e5))
     assert (mean, deviation) == (pytest.approx(capped.mean()), pytest.approx(capped.std()))
-    for errors, aged in ((3.9, False), (4.1, True)):
+    most = np.sqrt(
+        2.0 * np.log(400)
+    )  # standard errors: what the greatest of 400 normal deviations is below, on average
+    assert most - 0.6 < rng.normal(size=(200, 400)).max(axis=1).mean() < most
+    for errors, aged in ((0.98 * most, False), (1.02 * most, True)):
         moved = losses[2:] - losses[2:].mean() + 10.0
         far = recent - errors * moved.std() / np.sqrt(rows)
         assert follower.has_aged(validation(moved - 10.0 + far)) == aged
