@@ -87,7 +87,6 @@ NEEDS = {
     "linear": lambda module: module.sparse_rows(),
     "margin": lambda module: module.load("mnist"),
     "novelty": lambda module: module.main(),
-    "peers": lambda module: module.main(),
     "prediction_sets": lambda module: list(module.streams(1)),
     "recursions": lambda module: module.convergence(20),
     "retrieval": lambda module: module.main(),

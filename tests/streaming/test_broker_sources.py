@@ -170,7 +170,7 @@ def test_messages_whose_fields_change_in_mid_stream_are_counted_and_none_is_lost
 
 
 def test_readers_that_join_and_leave_the_group_change_nothing(tmp_path, small):
-    import confluent_kafka
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="Kafka needs the `kafka` extra")
 
     broker = BROKERS["kafka"](tmp_path)
     broker.send(encoded(records(900)))
@@ -249,7 +249,7 @@ def test_a_group_of_another_name_or_none(tmp_path):
 
 @pytest.mark.parametrize("offset", [0, 37, 150, 10**6])
 def test_what_others_commit_is_never_read(tmp_path, small, offset):
-    import confluent_kafka
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="Kafka needs the `kafka` extra")
 
     broker = BROKERS["kafka"](tmp_path)
     broker.send(encoded(records(600)))
