@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.measure import data_folder, medians, present
 
-CSV_ROWS, CSV_COLUMNS = 100_000, 20
+CSV_ROWS, CSV_COLUMNS = 1_000_000, 20
 TEXTS, WORDS = 49_000, 12
 
 # Learns a text stream in a process of its own, after a first one that compiles; prints rows, seconds, peak, accuracy.
@@ -178,7 +178,7 @@ def _command(path: Path, folder: Path, *options: str) -> str:
         rows = sum(1 for _ in file) - 1
     spent = []
     for turn in range(3):
-        model = folder / f"started{turn}.kampong"
+        model = folder / f"{path.stem}{turn}.kampong"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "kampong", "learn", str(path), *options, "-m", str(model), "-q"],

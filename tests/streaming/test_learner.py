@@ -2,6 +2,7 @@
 
 import gzip
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from kampong.files import CheckpointError, load
 from kampong.files.contents import Contents, flatten
 from kampong.predictor import Predictor
 from kampong.statistics.scatter import WIDEST
-from kampong.streaming import Layout, Source, learn
+from kampong.streaming import Layout, Source, formats, learn
 from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import LearntError, OutputError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.delays import Delays
@@ -74,6 +75,24 @@ def test_predictions_come_before_learning(tmp_path, small_blocks):
         assert mine.split(",")[:3] == theirs.split(",")[:3]
     mine, theirs = ([float(line.split(",")[3]) for line in part[-500:]] for part in (written, lines))
     np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_paths_are_taken_as_their_text(tmp_path):
+    """A path of pathlib gives what its text gives, and is kept as text."""
+    write_points(tmp_path / "a.csv", 200)
+    write_points(tmp_path / "b.csv", 100)
+    written = []
+    for kind in (str, Path):
+        model, out, dead = (kind(tmp_path / name) for name in ("m", "o.csv", "d.jsonl"))
+        source = Source(kind(tmp_path / "a.csv"), Layout(label="kind"), more=(kind(tmp_path / "b.csv"),))
+        assert source.files(formats.get("csv")) == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+        learn(source, kampong.FisherDiscriminant(ridge=0.1), model_file=model, out=out, dead_letters=dead)
+        written.append((without_clock(tmp_path / "m"), (tmp_path / "o.csv").read_bytes()))
+        (tmp_path / "m").unlink()
+        run = learn(kind(tmp_path / "a.csv"), kampong.FisherDiscriminant(ridge=0.1), label="kind", model_file=model)
+        assert run.counters.rows == 200
+        (tmp_path / "m").unlink()
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("model", [MODELS[i] for i in (0, 1, 5, 6)], ids=str)

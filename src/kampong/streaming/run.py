@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,13 +127,13 @@ class Run:
 
 
 def learn(
-    source: Source | str,
+    source: Source | str | os.PathLike[str],
     model: Any,
     *,
     label: str | None = None,
-    model_file: str = "",
-    out: str = "",
-    dead_letters: str = "",
+    model_file: str | os.PathLike[str] = "",
+    out: str | os.PathLike[str] = "",
+    dead_letters: str | os.PathLike[str] = "",
     classes: Sequence[Any] = (),
     strict: bool = False,
     max_classes: int = MOST_CLASSES,
@@ -155,19 +156,19 @@ def learn(
 
     Parameters
     ----------
-    source : Source or str
-        What to learn from, or its path.
+    source : Source, str or path
+        What to learn from, or where it is.
     model : estimator
         An estimator with `partial_fit`, such as `FisherDiscriminant`. One of scikit-learn learns too, without a
         model file; see `kampong.contract`.
     label : str, optional
         The column of the class, where `source` is a path; by default that of the model in `model_file`.
-    model_file : str
+    model_file : str or path
         Where the model and the state of the run are saved; if a run is saved there already, it is resumed.
-    out : str
+    out : str or path
         Where to write row, label, prediction and coordinates of each good record: a file, "-" for stdout, or the
         address of a broker, where each is a message with the key of its record.
-    dead_letters : str
+    dead_letters : str or path
         Where bad records go, a file or the address of a broker; by default `model_file` with ".dead.jsonl" added.
     classes : sequence
         The classes that may come. A record of another class is a dead letter.
@@ -214,9 +215,10 @@ def learn(
     >>> learn(str(folder / "more.csv"), FisherDiscriminant(), model_file=file).counters.rows
     113
     """
-    if isinstance(source, str):
-        source = Source(source, Layout(label=label))
-    letters = dead_letters or (f"{model_file}.dead.jsonl" if model_file else "")
+    model_file, out = os.fspath(model_file), os.fspath(out)
+    if not isinstance(source, Source):
+        source = Source(os.fspath(source), Layout(label=label))
+    letters = os.fspath(dead_letters) or (f"{model_file}.dead.jsonl" if model_file else "")
     targets = {"--model": model_file, "--out": out, "--dead-letters": letters}
     check_targets({**source.inputs(), **key_file(key)}, targets, source.endings())
     work = _OpenRun(

@@ -38,7 +38,7 @@ class Source:
 
     Parameters
     ----------
-    path : str
+    path : str or path
         A file, a folder of files of one format, "-" for stdin, or an address such as "redis://host/stream": `kampong
         sources` lists them. gzip and Zstandard are recognised by their first bytes.
     layout : Layout
@@ -47,7 +47,7 @@ class Source:
         Whether to wait for more at the end of the source.
     live : bool
         Whether stdin is a feed that cannot be replayed. A resumed run then skips nothing.
-    more : tuple of str
+    more : tuple of str or path
         Further files of the same format and columns, which are read after the first, in this order.
     untrusted : bool
         Whether the bytes may be made to do harm. Tables are then read in a process of their own, with limits, and
@@ -93,6 +93,8 @@ class Source:
     start: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))
+        object.__setattr__(self, "more", tuple(map(os.fspath, self.more)))
         for path in filter(sources.scheme_of, (self.path, *self.more)):
             check_address(path)  # before anything keeps the path, or prints it
 
