@@ -32,7 +32,8 @@ demo: $(STAMP) ## digits as a stream, beside two peers, killed and continued, on
 
 # One thread of BLAS a worker: the threads of several workers would wait for each other on the same cores.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-WORKERS := -n auto --dist worksteal
+# Native tracebacks: pytest's own parse the source, which Python 3.11.7 may refuse while another thread compiles.
+WORKERS := -n auto --dist worksteal --tb=native
 
 test: $(STAMP) ## every test but the slow ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" $(WORKERS) -q
