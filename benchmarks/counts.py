@@ -63,8 +63,7 @@ LAYOUTS = {
 """Numbers that lay out an array, a file, a page or a message, and versions of formats."""
 
 LIMITS = {
-    "_core/compute": "BLOCK_BYTES",
-    "_core/memory_limits": "GIB",
+    "_core/compute": "BLOCK_BYTES GIB",
     "adapters/dask": "PATIENCE",
     "adapters/dask_groups": "SHARED",
     "adapters/federated": "MOST_NUMBER LEAST",
@@ -161,8 +160,7 @@ SPEED = {
     "recursions/recursion_memory": "FULL_ROW",
     "solvers/resolvent": "PARTS",
     "statistics/means": "FEW",
-    "statistics/ragged": "FEW LONG",
-    "statistics/reservoir": "PENDING_SHARE PENDING_BESIDE",
+    "statistics/reservoir": "FEW LONG PENDING_SHARE PENDING_BESIDE",
     "statistics/scatter": "ALONE DENSE_SHARE",
     "streaming/formats/libsvm": "DENSE_WIDTH",
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kampong.statistics import batch, scatter
-from kampong.statistics.ragged import _move
+from kampong.statistics.reservoir import _move
 from kampong.statistics.scatter import ClassScatter, mirror
 
 FIRST_FIT = """

@@ -12,7 +12,7 @@ CODE = """
 import resource
 import numpy as np
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
-from kampong._core.memory_limits import memory_left
+from kampong._core.compute import memory_left
 used = resource.RLIM_INFINITY
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
@@ -69,7 +69,7 @@ def test_what_fits_is_learnt(d, call):
 )
 def test_memory_that_ends_on_the_way_is_said_too(call, advice):
     """The estimate is turned off: what numpy raises then becomes a message for users."""
-    off = "import kampong._core.memory_limits as m; m.memory_left = lambda: float('inf'); "
+    off = "import kampong._core.compute as m; m.memory_left = lambda: float('inf'); "
     said = run(3000, 100 * 2**20, off + call, n=1200)
     assert ": rows of 3,000 features need more memory than there is left (" in said
     assert "Raise the limit (ulimit -v)" in said

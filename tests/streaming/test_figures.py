@@ -27,8 +27,8 @@ from kampong.streaming import late as late_module
 from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import StreamError, UsageError
 from kampong.streaming.history import delays as delays_module
+from kampong.streaming.history.baselines import compared, late
 from kampong.streaming.history.delays import DELAYS, Copying, Delays, due_after, pause_after, right_of
-from kampong.streaming.history.figures import compared, late
 from kampong.streaming.inspection import merge_files
 from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources import blocks

@@ -1,15 +1,17 @@
-"""Array types, compiled loops, threads, sparse products and pseudo-random numbers for the whole package."""
+"""Array types, compiled loops, threads, memory limits, sparse products and pseudo-random numbers."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 Float = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Integer = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES, GIB = 8 * 2**20, 2**30
 
 PLAIN = 2**18
 """Entries up to which plain numpy is about as quick as a compiled loop: a small table need not wait for a compiler."""
@@ -43,6 +45,7 @@ _blas_users: list[Any] = []
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 def compiled(function: Callable[P, R], *, error_model: str = "python", **more: Any) -> Callable[P, R]:
@@ -361,3 +364,72 @@ def mixed(state: Any) -> Any:
 
 
 mix = compiled(mixed)
+
+
+def memory_left() -> float:
+    """Return the bytes that the limit on the address space leaves to this process, infinity where there is none."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return math.inf
+        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return math.inf
+
+
+class NotEnoughMemory(MemoryError):
+    """Rows need more memory than there is; the text says what needs it and what to do."""
+
+
+def refuse_large_scatter(owner: str, n_features: int, copies: int, advice: str) -> None:
+    """Refuse a scatter that cannot fit, before rows are read.
+
+    Parameters
+    ----------
+    owner : str
+        Who needs it.
+    n_features : int
+        The number of columns d.
+    copies : int
+        How many d × d matrices are needed at once, at the least.
+    advice : str
+        What to do instead.
+    """
+    one, left = 8 * n_features**2, memory_left()
+    if copies * one > left:
+        raise NotEnoughMemory(
+            f"{owner}: {n_features:,} features need at least {copies * one:,} bytes ({copies * one / GIB:.1f} GiB) for "
+            f"{copies} matrices of {n_features:,} × {n_features:,} numbers, and the limit of this process leaves "
+            f"{max(int(left), 0):,}. {advice}"
+        )
+
+
+def within_memory(method: Method) -> Method:
+    """Let a method of an estimator that runs out of memory say what needed it and what to do; a decorator.
+
+    Parameters
+    ----------
+    method : callable
+        A method of an estimator that has `n_features_in_` and `_memory_advice`.
+
+    Returns
+    -------
+    callable
+        The method, whose MemoryError has a text for users.
+    """
+
+    @wraps(method)
+    def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(self, *arguments, **named)
+        except NotEnoughMemory:
+            raise
+        except MemoryError as error:
+            width = getattr(self, "n_features_in_", 0)
+            what = str(error).rstrip(".") or "an array could not be allocated"
+            text = f"{type(self).__name__}: rows of {width:,} features need more memory than there is left ({what})."
+            raise NotEnoughMemory(f"{text} {self._memory_advice}") from None
+
+    return cast("Method", guarded)

@@ -6,10 +6,10 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from kampong.cli import apply, demo, learn, models, papers, serve, sources, unlearn
+from kampong.cli import apply, demo, learn, models, papers, serve, sources
 from kampong.cli.common import FORMAT, app
 
-__all__ = ["apply", "demo", "learn", "main", "models", "papers", "serve", "sources", "unlearn"]
+__all__ = ["apply", "demo", "learn", "main", "models", "papers", "serve", "sources"]
 
 USAGE, SOURCE, MODEL, OUTPUT, LEARNT, CLOSED = 2, 3, 4, 5, 6, 141
 

@@ -1,4 +1,4 @@
-"""`kampong predict` and `kampong project`: a saved model applied to the records of a source."""
+"""`kampong predict`, `project` and `unlearn`: a saved model and the records of a source."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kampong.cli.common import (
     Drop,
     Format,
     Header,
+    Json,
     KeyFile,
     MaxFeatures,
     MaxRecord,
@@ -186,3 +187,41 @@ def _apply(
             say(quiet, sentence)
     if received:
         raise SystemExit(128 + received[0])
+
+
+@app.command(
+    epilog="Examples:\n\n  kampong unlearn customer_17.csv --model flowers.kampong --receipt customer_17.receipt.json"
+)
+def unlearn(
+    source: SourcePath,
+    model: ModelFile,
+    receipt: Annotated[str, typer.Option("--receipt", "-r", help="Where the receipt goes.", show_default=False)],
+    drop: Drop = None,
+    file_format: Format = "auto",
+    header: Header = True,
+    delimiter: Delimiter = "",
+    max_features: MaxFeatures = 0,
+    zero_based: ZeroBased = False,
+    max_record_bytes: MaxRecord = 8 * 2**20,
+    untrusted: Untrusted = False,
+    key: KeyFile = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take records out of a model as if they had never been learnt, all of them or none, and write a receipt.
+
+    They need the labels that they were learnt with. The model must not have been learnt with a half-life of this many
+    rows; what followed drift by itself (--half-life auto) is dropped, and the receipt says so.
+    """
+    from kampong.streaming.sources.source import Source
+    from kampong.streaming.unlearn_records import unlearn as take_out
+
+    layout = apply_layout(None, drop, file_format, header, delimiter, max_features, zero_based, max_record_bytes)
+    given = Source(source[0], layout, more=tuple(source[1:]), untrusted=untrusted)
+    found, done = take_out(given, model, receipt, key=key)
+    if as_json:
+        print(found.to_json(), end="")
+    names = ", ".join(map(str, found.classes_gone))
+    gone = f"; no rows are left of {'class' if len(found.classes_gone) == 1 else 'classes'} {names}" if names else ""
+    again = "" if done else " It was done before: the model is as it was."
+    say(quiet, f"{model}: {found.rows:,} rows taken out{gone}; receipt in {receipt}.{again}")

@@ -460,7 +460,7 @@ def _write_report(path: str, run: Run, source: str, provenance: dict[str, Any]) 
 
 def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, stdout: Any) -> None:
     from kampong.contract import stream_model
-    from kampong.streaming.history.figures import compared, late, unscored
+    from kampong.streaming.history.baselines import compared, late, unscored
     from kampong.streaming.history.rejected import titled
 
     counters, figures = run.counters, run.history.summary()

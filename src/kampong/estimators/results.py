@@ -1,14 +1,14 @@
-"""What a fitted subspace estimator says: its directions, classes and choices, and the classes of rows."""
+"""What a fitted subspace estimator says: its directions, classes and choices, the classes of rows, and prototypes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kampong._core.locks import one_at_a_time
-from kampong.data.validation import in_dtype_of, logs_in_dtype_of
+from kampong._core.locks import lock_of, one_at_a_time
+from kampong.data.validation import check_number, check_whole, in_dtype_of, logs_in_dtype_of
 from kampong.predictor import reason_of
 from kampong.solvers import solve, worth_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._core.compute import Float, Rows
+    from kampong.estimators.subspace import DiscriminantSubspace
     from kampong.predictor import Predictor
     from kampong.selection.choose import Choice
     from kampong.statistics.means import ClassMeans
@@ -281,3 +282,138 @@ class Reading:
             best = worth_of(known.criterion, found[mine], halves[mine])
             lost.append((best - worth_of(known.criterion, found[other], halves[mine])) / abs(best))
         return float(np.mean(lost))
+
+
+class Prototype(NamedTuple):
+    """What a class looks like.
+
+    Attributes
+    ----------
+    label : bool, int or str
+        The class.
+    weight : float
+        The weight of its rows.
+    mean : array
+        Its mean, as in `class_means_`.
+    rows : array or sparse matrix of shape (n, n_features)
+        Rows of the sample that lie nearest to the mean, nearest first; none where the model keeps no sample.
+    distances : array of shape (n,)
+        How far they lie from the mean in the subspace.
+    """
+
+    label: Any
+    weight: float
+    mean: Float
+    rows: Rows
+    distances: Float
+
+
+def prototypes(self: DiscriminantSubspace, n_rows: int = 3) -> list[Prototype]:
+    """Return what each class looks like: its weight, its mean, and kept rows that lie nearest to it.
+
+    Rows are kept where a parameter or a head is chosen ("auto"), and past the width of a scatter; they are a sample
+    of all rows. Models that keep none return the means alone.
+
+    Parameters
+    ----------
+    n_rows : int
+        The most rows for each class.
+
+    Returns
+    -------
+    list of Prototype
+        One for each class, in the order of `classes_`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kampong import FisherDiscriminant
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = FisherDiscriminant().fit(X, y).prototypes(2)
+    >>> [(one.label, one.weight, one.rows.shape) for one in found]
+    [(0, 50.0, (2, 4)), (1, 50.0, (2, 4)), (2, 50.0, (2, 4))]
+    """
+    n_rows = check_whole(type(self).__name__, "n_rows", n_rows, low=0, high=2**40, next_step="3 is the default.")
+    known, statistics = self._read(), self._statistics
+    kept = statistics.kept_sample
+    classes, counts, means = statistics.classes, statistics.counts, statistics.means
+    nearest: dict[Any, tuple[Rows, Float]] = {}
+    if kept is not None and kept.n_kept:
+        sample = kept.sample()
+        points = np.asarray(known.points(sample.rows), dtype=np.float64)
+        places = {label: place for place, label in enumerate(known.classes.tolist())}
+        for code, label in enumerate(kept.classes.tolist()):
+            mine = sample.members.rows[sample.members.codes == code]
+            apart = np.linalg.norm(points[mine] - known.centres[places[label]], axis=1)
+            order = np.argsort(apart, kind="stable")[:n_rows]
+            nearest[label] = sample.rows[mine[order]], apart[order]
+    nothing = np.empty((0, self.n_features_in_)), np.empty(0)
+    return [
+        Prototype(label, float(counts[k]), means[k], *nearest.get(label, nothing))
+        for k, label in enumerate(classes.tolist())
+    ]
+
+
+def predict_set(self: DiscriminantSubspace, X: Any, alpha: float = 0.1, *, per_class: bool = False) -> np.ndarray:
+    """Return the classes that each row may have: a set that lacks the true class for a share α of the rows.
+
+    These are conformal sets. A class is in the set if −log p of it is at most a threshold, which is the
+    ⌈(1 − α)(n + 1)⌉-th smallest −log p of the true class among n validation rows, each predicted by a model that had
+    not learnt it: leave-one-out in closed form, or held out in parts. With half_life="auto" they are the last 1,000
+    rows of the stream, each predicted before it was learnt, so that the threshold follows drift. It is then right for
+    the next row; rows further ahead are missed more often where recent labels help to predict.
+
+    Guarantee: if new rows are drawn as the validation rows were, and if one row more does not change the model, the
+    true class is in the set with a probability of at least 1 − α, on average over rows. It is at most 1 − α + 1/(n + 1)
+    where no two losses are equal. The guarantee does not hold after drift, unless half_life="auto" follows it, nor for
+    rows of a class that was never learnt. Choosing ridge and head on the same rows costs a little on small tables.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The rows.
+    alpha : float
+        The share of rows whose true class may be missing, between 0 and 1.
+    per_class : bool
+        Whether the guarantee is to hold for the rows of each class, with one threshold per class. A class with fewer
+        than 1/α − 1 validation rows is in every set.
+
+    Returns
+    -------
+    array of bool of shape (n_samples, n_classes)
+        Whether the class is in the set, in the order of `classes_`. A set may be empty: then no class is as likely as
+        true classes usually are.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer, Algorithmic learning in a random world, 2005. Sadinle, Lei and Wasserman, Least
+    ambiguous set-valued classifiers with bounded error levels, 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from kampong import FisherDiscriminant
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = FisherDiscriminant().fit(X[::2], y[::2])
+    >>> sets = model.predict_set(X[1::2], alpha=0.05)
+    >>> bool(sets[range(len(sets)), y[1::2]].mean() >= 0.9)
+    True
+    """
+    name = type(self).__name__
+    alpha = check_number(name, "alpha", alpha, low=0.0, high=1.0, next_step="0.1 misses the class of one row in ten.")
+    with lock_of(self):
+        if self._statistics.multilabel:
+            raise ValueError(
+                f"{name}.predict_set: rows have several labels, and sets are for one label per row. Compare "
+                "predict_proba with a threshold of your own for each label."
+            )
+        losses = self._held_out_losses()
+        if losses is None:
+            raise ValueError(
+                f"{name}.predict_set: a set needs validation rows, which this model has none of. Set "
+                f"{self._kind().parameter}='auto' or head='best', which choose on such rows, and give at least ten of "
+                "them."
+            )
+        logs = self.predict_log_proba(X)
+        bounds = losses.thresholds(alpha, logs.shape[1]) if per_class else losses.threshold(alpha)
+    return np.asarray(-logs <= bounds)

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.callbacks import CallbackSupport, with_callbacks
+from kampong._core.compute import refuse_large_scatter, within_memory
 from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
-from kampong._core.memory_limits import refuse_large_scatter, within_memory
 from kampong.build import BEST, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.data.labels import is_indicator
 from kampong.data.validation import (
@@ -38,9 +38,7 @@ from kampong.estimators.parameters import (
     draw_seed,
     read_with,
 )
-from kampong.estimators.prediction_sets import predict_set
-from kampong.estimators.prototypes import prototypes
-from kampong.estimators.results import Reading
+from kampong.estimators.results import Reading, predict_set, prototypes
 from kampong.estimators.rounds import learn_in_rounds
 from kampong.estimators.unlearning import Unlearning
 from kampong.export.estimator import to_sklearn

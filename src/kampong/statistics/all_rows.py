@@ -14,7 +14,7 @@ from kampong.statistics.units import divided
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.statistics.labelled_batch import Reading
+    from kampong.statistics.batch import Reading
 
 PIECE = 2**20
 """Bytes of a product with the class means that are taken off at once."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.data.labels import Label
     from kampong.statistics.all_rows import Sample
-    from kampong.statistics.labelled_batch import Reading
+    from kampong.statistics.batch import Reading
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.reservoir import ClassReservoir
 

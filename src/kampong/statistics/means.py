@@ -20,13 +20,20 @@ from kampong.data.validation import LARGEST, LEAST_WEIGHT, check_finite, check_r
 from kampong.files.contents import LARGEST_WIDTH, as_arrays, from_arrays
 from kampong.files.fields import array, read, written
 from kampong.statistics.answers import Answers
-from kampong.statistics.batch import MOST, Summary, few_dense, join, learn_rows, rows_fit, summarise, summary_fits
-from kampong.statistics.labelled_batch import (
+from kampong.statistics.batch import (
+    MOST,
     Checked,
     Reading,
+    Summary,
     check_factor,
+    few_dense,
+    join,
+    learn_rows,
     read_indicator,
     read_labels,
+    rows_fit,
+    summarise,
+    summary_fits,
     with_labels,
 )
 from kampong.statistics.removal import HINT, NOTHING, NotLearntError, part, part_mean

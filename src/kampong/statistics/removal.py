@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.statistics.ragged import Ragged
+    from kampong.statistics.reservoir import Ragged
 
 NOTHING = 1e-12
 """A class, or a row of a sample, is gone when less than this part of its weight is left: that is rounding."""

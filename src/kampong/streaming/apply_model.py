@@ -14,7 +14,7 @@ from kampong.files.model_errors import CriterionWarning
 from kampong.streaming.errors import RecordError, SourceError, StreamError, UsageError
 from kampong.streaming.history.rejected import Rejected, dense_rows, names_of, told
 from kampong.streaming.model_file import read_model
-from kampong.streaming.outputs.letters import dead_letters as letters_to
+from kampong.streaming.outputs.rows import dead_letters as letters_to
 from kampong.streaming.outputs.rows import output as rows_to
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import check_classes

@@ -14,7 +14,7 @@ from kampong.selection.settings import SETTINGS
 from kampong.statistics.held_out import keeps_rows
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import UsageError
-from kampong.streaming.history.figures import compared, late, unscored
+from kampong.streaming.history.baselines import compared, late, unscored
 from kampong.streaming.inspection import SHOWN, describe
 from kampong.streaming.model_file import read_model
 

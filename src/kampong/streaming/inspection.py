@@ -14,7 +14,7 @@ from kampong.files import pack
 from kampong.files.model_errors import CriterionWarning
 from kampong.files.replace import write_bytes
 from kampong.streaming.errors import StreamError
-from kampong.streaming.history.figures import compared, late, unscored
+from kampong.streaming.history.baselines import compared, late, unscored
 from kampong.streaming.history.rejected import names_of, sentences
 from kampong.streaming.model_file import Counters, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.targets import check_targets, key_file

@@ -23,8 +23,7 @@ from kampong.streaming.history.rejected import Rejected, check_width, names_of, 
 from kampong.streaming.late import Waiting, check_delay
 from kampong.streaming.learner import Learner, RefusedRowsError
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
-from kampong.streaming.outputs.letters import dead_letters
-from kampong.streaming.outputs.rows import format_of, output
+from kampong.streaming.outputs.rows import dead_letters, format_of, output
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import Said, check_learns, eigenvalues_of, settle, together
 from kampong.streaming.settings import SETTINGS

@@ -1,20 +1,64 @@
-"""What a stream gives out, row by row: CSV, JSON lines where the name of the file says so, or messages of a broker."""
+"""What a stream gives out: rows and dead letters, as CSV or JSON lines in a file, or as messages of a broker."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kampong.streaming import sources
 from kampong.streaming.arrow import pa
+from kampong.streaming.errors import ResumeError
 from kampong.streaming.outputs.appended import Journal, Written
-from kampong.streaming.outputs.keyed import Messages
 from kampong.streaming.sources import scheme_of
+from kampong.streaming.sources.learnt import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kampong._core.compute import Float, Integer
+    from kampong.streaming.columns.records import Dead
+
+
+class Messages:
+    """A stream of a broker that a run writes to.
+
+    Parameters
+    ----------
+    path : str
+        Its address.
+    committed : Written or None
+        How far it had come at the last checkpoint, and a digest of its address; None to write after what is there.
+    """
+
+    def __init__(self, path: str, committed: Written | None = None) -> None:
+        self._witness = digest(path.encode())
+        committed = None if committed == Written() else committed
+        if committed is not None and committed.digest != self._witness:
+            raise ResumeError(
+                f"{path}: the run saved in the model file writes elsewhere. Give the address that it began with, or "
+                "start a new model with another --model."
+            )
+        self._sink = sources.kind_of(path).sink(path)
+        try:
+            self._sink.begin(None if committed is None else committed.length)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, keys: Sequence[str], lines: Sequence[bytes]) -> None:
+        """Send messages."""
+        self._sink.send(list(zip(keys, lines, strict=True)))
+
+    def commit(self) -> Written:
+        """Wait until the server has everything; return how far the stream has come."""
+        return Written(self._sink.flush(), self._witness)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._sink.close()
+
 
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 
@@ -153,3 +197,58 @@ def _json(rows: Integer, values: Mapping[str, np.ndarray | None], points: Float 
         record = {"row": row, **{name: column[i] for name, column in columns.items()}, "z": places[i]}
         lines.append(encode(record))
     return lines
+
+
+class DeadLetters(Journal):
+    """The records that could not be used: one JSON object a line, with line, offset, reason and its beginning."""
+
+    begins = b"{"
+
+    def add(self, letters: Sequence[Dead], source: str = "", keys: Sequence[str] = ()) -> None:
+        """Append letters; `source` names the file that they come from, where there may be several."""
+        self.write(b"".join(_line(letter, source) + b"\n" for letter in letters))
+
+
+class LetterMessages(Messages):
+    """Dead letters as messages of a broker."""
+
+    def add(self, letters: Sequence[Dead], source: str = "", keys: Sequence[str] = ()) -> None:
+        """Send letters, each with the key of its record."""
+        self.send(keys, [_line(letter, source) for letter in letters])
+
+
+def dead_letters(
+    path: str, committed: Written | None = None, *, goes_on: bool = False, follow: bool = True
+) -> DeadLetters | LetterMessages:
+    """Return what takes dead letters: a file, or a stream of a broker.
+
+    Parameters
+    ----------
+    path : str
+        A path, an address, or "" for nothing.
+    committed : Written or None
+        What it held at the last checkpoint; None for a new one.
+    goes_on : bool
+        Whether to write after what is there.
+    follow : bool
+        Whether a symbolic link is followed.
+
+    Returns
+    -------
+    DeadLetters or LetterMessages
+        It is open.
+    """
+    if scheme_of(path):
+        return LetterMessages(path, None if goes_on else committed)
+    return DeadLetters(path, committed, goes_on=goes_on, follow=follow)
+
+
+def _line(letter: Dead, source: str) -> bytes:
+    facts: dict[str, Any] = {
+        **({"source": source} if source else {}),
+        "line": letter.line,
+        "offset": letter.offset,
+        "reason": letter.reason,
+        "record": letter.text,
+    }
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
