@@ -287,6 +287,22 @@ def is_indicator(y: Any) -> bool:
     return sparse.issparse(y) or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
 
 
+def refuse_mixed_labels(y: Any) -> None:
+    """Refuse missing labels, objects that are no labels, and labels of several kinds, which cannot even be sorted."""
+    if hasattr(y, "isna") and np.ndim(y) == 1 and (missing := np.flatnonzero(y.isna())).size:
+        raise ValueError(f"y has no label in {missing.size:,} rows, first in row {missing[0]}. Drop these rows.")
+    if getattr(getattr(y, "dtype", None), "kind", "") != "O":
+        return
+    examples = list({type(label): label for label in np.asarray(y, dtype=object).ravel().tolist()}.values())
+    for label in examples:
+        kind, first = _kind(label), _kind(examples[0])
+        if kind != first:
+            raise ValueError(
+                f"y contains the label {label!r}, a {kind}, and labels such as {examples[0]!r}, a {first}. Use one "
+                "kind of label, for instance strings: y.astype(str)."
+            )
+
+
 def check_indicator(y: Any, n_rows: int) -> sparse.csr_array:
     """Check a binary indicator matrix, dense or sparse, and return it as CSR without stored zeros."""
     matrix = sparse.csr_array(admit(y, "y"))

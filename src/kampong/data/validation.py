@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from kampong._core.compute import float_type
-from kampong.data.labels import is_indicator
+from kampong.data.labels import is_indicator, refuse_mixed_labels
 from kampong.data.sparse_gate import admit
 
 if TYPE_CHECKING:
@@ -115,6 +115,46 @@ def _missing_explained(name: str) -> Iterator[None]:
         raise ValueError(text) from None
 
 
+@contextmanager
+def _text_explained(name: str, X: Any) -> Iterator[None]:
+    """Say which columns hold text, and what to do about it."""
+    try:
+        yield
+    except ValueError as error:
+        texts = _text_columns(X) if "convert string to float" in str(error) else []
+        if not texts:
+            raise
+        shown = ", ".join(f"{column!r} ({value!r:.40})" for column, value in texts[:5])
+        more = f" and {len(texts) - 5} more" if len(texts) > 5 else ""
+        raise ValueError(
+            f"{name}: X holds text in column {shown}{more} ({error}). {name} needs numbers: encode such columns, for "
+            "instance with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer, or learn the file with `kampong "
+            "learn`, which encodes them itself."
+        ) from None
+
+
+def _text_columns(X: Any) -> list[tuple[Any, str]]:
+    """Return the columns of a table or array with a text that is no number, each with its first such text."""
+    names = getattr(X, "columns", None)
+    cells = np.asarray(X, dtype=object)
+    if cells.ndim != 2:
+        return []
+    found = []
+    for name, column in zip(range(cells.shape[1]) if names is None else names, cells.T, strict=True):
+        text = next((cell for cell in column if isinstance(cell, str) and not _is_number(cell)), None)
+        if text is not None:
+            found.append((name, text))
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_finite(X: Rows, name: str) -> None:
     """Refuse rows with NaN or infinity."""
     if isinstance(X, np.ndarray) and X.size <= 4096 and X.dtype.kind == "f" and np.isfinite(X).all():
@@ -200,7 +240,9 @@ def validated(estimator: Any, X: Any, *y: Any, compact: bool = False, **asked: A
         rows = rows.astype(np.float32)  # as embeddings are kept; float32 holds them exactly
     given = (rows, *(admit(labels, "y") for labels in y))
     name = type(estimator).__name__
-    with _in_range(f"{name}: X"), _missing_explained(name):
+    for labels in given[1:]:
+        refuse_mixed_labels(labels)
+    with _in_range(f"{name}: X"), _missing_explained(name), _text_explained(name, rows):
         dtype = None if compact else list(REALS[::-1])
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=dtype, **asked)
     return (admit(found[0]), found[1]) if y else admit(found)
