@@ -27,7 +27,7 @@ from kampong.selection.losses import HeldOutLosses
 from kampong.selection.scales import OWN, SCALES, own_units
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import Subspace, most_directions, resolvent, solve
-from kampong.statistics.held_out import keeps_rows, leaves_rows_out
+from kampong.statistics.answers import keeps_rows, leaves_rows_out
 from kampong.statistics.sampling import first_keys, row_keys, stands_for
 from kampong.statistics.scatter import WIDEST, ClassScatter
 from kampong.statistics.units import capped
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kampong._core.compute import Float, Rows
     from kampong.selection.evidence import Evidence, Source
-    from kampong.solvers.result import Krylov
+    from kampong.solvers.solver import Krylov
     from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans
 

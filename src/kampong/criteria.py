@@ -32,9 +32,6 @@ EPSILONS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 1
 DECADES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
 """The grid of ridges, in decades of tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
 
-LEAST_RIDGE = 1e-7
-"""The ridge on landmarks where rows abound, as a part of tr S_w."""
-
 FADED = 1e-30
 """A variance below this part of the largest one is rounding: its square root is past the digits of a number."""
 
@@ -463,9 +460,12 @@ def ridge_rule(statistics: ClassMeans) -> float:
 
 
 def landmark_ridge(statistics: ClassMeans) -> float:
-    """Return the ridge on landmarks as a part of tr S_w: one over the rows, times the square of landmarks a row."""
+    """Return the ridge on landmarks as a part of tr S_w: one over the rows, times the square of landmarks per row.
+
+    Kernel values of float32 rows have seven digits, so it is never below their rounding.
+    """
     rows = max(statistics.effective_rows, 1.0)
-    return max(LEAST_RIDGE, min(1.0, statistics.n_features / rows) ** 2 / rows)
+    return max(float(np.finfo(np.float32).eps), min(1.0, statistics.n_features / rows) ** 2 / rows)
 
 
 def below(ratio: float) -> float:

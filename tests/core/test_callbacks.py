@@ -27,7 +27,7 @@ def several_rounds(monkeypatch):
     """Have a small fit take several rounds."""
     monkeypatch.setattr(problem_module, "SMALL", 16)
     monkeypatch.setattr(kernel_subspace, "VALUES_BYTES", 1)
-    monkeypatch.setattr(linear_rounds, "FEWEST", 10)
+    monkeypatch.setattr(linear_rounds, "ROUNDS", 15)
 
 
 def overlapping(seed=0, n=120, classes=2):

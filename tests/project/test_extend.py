@@ -131,6 +131,15 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_replaced(take, what):
     assert [dict(registry) for registry in registries] == before
 
 
+def test_a_format_whose_name_is_taken_stays():
+    formats = pytest.importorskip("kampong.streaming.formats", reason="the stream tool needs the `stream` extra")
+    before = [formats.get(name) for name in formats.names()]
+    with pytest.raises(ValueError, match="a format cannot be named 'csv'"):
+        take_format()
+    after = [formats.get(name) for name in formats.names()]
+    assert [id(one) for one in after] == [id(one) for one in before]
+
+
 @pytest.fixture
 def laplacian():
     kernels.register("laplacian", laplacian_kernel)

@@ -9,18 +9,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CEILINGS = {
     "_core": 2,
-    "adapters": 1,
-    "criteria.py": 3,
-    "estimators": 6,
-    "heads": 30,
+    "criteria.py": 2,
+    "estimators": 4,
+    "heads": 29,
     "margin": 4,
     "merging.py": 1,
-    "recursions": 8,
-    "report": 2,
+    "recursions": 4,
+    "report": 1,
     "selection": 6,
-    "solvers": 5,
-    "statistics": 7,
-    "streaming": 8,
+    "solvers": 3,
+    "statistics": 4,
+    "streaming": 7,
 }
 """How many numbers a room may hold that are neither a layout nor a limit. Lower a ceiling when one has gone."""
 
@@ -51,7 +50,7 @@ def test_every_number_that_is_listed_exists_and_is_listed_once(counts):
 
 
 def test_the_fields_of_settings_do_not_become_more(counts):
-    assert len(counts.fields(counts.parsed())) <= 72
+    assert len(counts.fields(counts.parsed())) <= 67
 
 
 def test_a_number_is_found_and_a_limit_is_not(counts):

@@ -36,8 +36,8 @@ BLOCK_BYTES, GIB = 8 * 2**20, 2**30
 PLAIN = 2**18
 """Entries up to which plain numpy is about as quick as a compiled loop: a small table need not wait for a compiler."""
 
-FEW = 2
-"""Sparse rows with fewer entries than one in this many columns are projected with the columns that occur alone."""
+PARTS = 4
+"""Into how many parts a large product is cut: threads of BLAS would wait for each other where cores are shared."""
 
 _blas_lock = threading.Lock()
 _thread = threading.local()
@@ -290,7 +290,7 @@ def project(
         X = X if rows is None else X[rows]
         return project(X.astype(np.float64), components, offset).astype(dtype)
     if not isinstance(X, np.ndarray):
-        if rows is None and FEW * X.nnz < X.shape[1]:  # a few rows need few columns of the block
+        if rows is None and X.nnz < X.shape[1]:  # a few rows need few columns of the block
             columns, places = np.unique(X.indices, return_inverse=True)
             block = np.ascontiguousarray(components[:, columns].T, dtype=dtype)
             X = sparse.csr_array((X.data, places.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
@@ -320,7 +320,7 @@ def _finite(coordinates: Float) -> Float:
 def tall_times(rows: Float, matrix: Float) -> Float:
     """Return `rows @ matrix` for many dense rows, on our own threads where that is much work."""
     out = np.empty((len(rows), matrix.shape[1]), dtype=np.result_type(rows, matrix))
-    parts = split(len(rows), 4 if rows.size * matrix.shape[1] > 2**23 else 1)
+    parts = split(len(rows), PARTS if rows.size * matrix.shape[1] > 2**23 else 1)
     with one_blas_thread():
         run(lambda start, stop: np.matmul(rows[start:stop], matrix, out=out[start:stop]), parts)
     return out

@@ -18,7 +18,7 @@ import dask
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from kampong.adapters.dask_parts import current_client, merged_tree
-from kampong.merging import pairwise
+from kampong.merging import FAN_IN, pairwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
     from kampong.adapters.dask_parts import Parts
-
-TASKS_A_THREAD = 8
-"""Tasks that each thread of a cluster gets at the least: with fewer, the last ones would leave others waiting."""
 
 SHARED = 4
 """Results of other tasks that a task over several parts may wait for; they would all be in its memory at once."""
@@ -145,9 +142,12 @@ def spread(parts: Parts, title: str, steps: Steps, given: Any, threads: dict[str
 
 
 def group_size(parts: int, threads: int) -> int:
-    """Return how many parts a task takes: a power of two, so that its parts are a branch of the tree."""
+    """Return how many parts a task takes: a power of two, so that its parts are a branch of the tree.
+
+    Each thread gets at least as many tasks as one step of the tree merges: with fewer, the last keep others waiting.
+    """
     size = 1
-    while parts >= 2 * size * TASKS_A_THREAD * threads:
+    while parts >= 2 * size * FAN_IN * threads:
         size *= 2
     return size
 

@@ -241,7 +241,7 @@ def too_wide(width: int, count: int, letters: int) -> bool:
 
 def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, Integer, list[Label]]:
     """Check a one-dimensional target and number its labels; the index is unchanged."""
-    y = np.asarray(admit(y, "y"))
+    y = y if type(y) is np.ndarray and y.dtype.kind in "biufU" else np.asarray(admit(y, "y"))
     if y.shape != (n_rows,):
         raise ValueError(
             f"y has shape {y.shape}, but X has {n_rows} rows: y needs one label per row, or an indicator matrix "

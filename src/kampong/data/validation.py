@@ -74,7 +74,7 @@ def check_rows(X: Any, n_features: int, *, compact: bool = False) -> Rows:
 
     With `compact`, dense whole numbers and halves stay as they are, for statistics that convert them block by block.
     """
-    rows: Any = admit(X)
+    rows: Any = X if type(X) is np.ndarray and X.dtype in REALS else admit(X)
     rows = rows if sparse.issparse(rows) else np.asarray(rows)
     if rows.dtype.kind == "c":
         raise ValueError(f"X has dtype {rows.dtype}; complex numbers are not supported. Give real features.")
@@ -245,7 +245,9 @@ def validated(estimator: Any, X: Any, *y: Any, compact: bool = False, **asked: A
     with _in_range(f"{name}: X"), _missing_explained(name), _text_explained(name, rows):
         dtype = None if compact else list(REALS[::-1])
         found = validate_data(estimator, *given, accept_sparse="csr", dtype=dtype, **asked)
-    return (admit(found[0]), found[1]) if y else admit(found)
+    rows = found[0] if y else found
+    rows = rows if isinstance(rows, np.ndarray) else admit(rows)  # sparse ones may be a new matrix
+    return (rows, found[1]) if y else rows
 
 
 def _is_compact(rows: Any) -> bool:

@@ -18,7 +18,6 @@ from kampong.estimators.verification import same_class
 from kampong.files import savable
 from kampong.online.settings import Settings
 from kampong.selection.settings import SETTINGS
-from kampong.solvers import classes_seen
 from kampong.statistics.reservoir import BUDGET
 from kampong.statistics.scatter import WIDEST
 
@@ -286,7 +285,7 @@ class FisherDiscriminant(FollowsDrift):
 
     def _freeze_provisional(self, keep: Predictor | None, *, provisional: bool) -> Predictor | None:
         """Return a frozen predictor; see `freeze` and `Recipe.provisional`."""
-        if classes_seen(self._statistics) < 2:
+        if self._statistics.classes_seen < 2:
             return None
         return self._made(replace(self._recipe(), provisional=provisional), None, keep)
 

@@ -10,7 +10,7 @@ from kampong._core.locks import lock_of
 from kampong.data.validation import check_number, check_squarable, refuse_overflow
 from kampong.selection.known_rows import KnownRows
 from kampong.selection.leave_one_out import most_rows
-from kampong.statistics.held_out import keeps_rows
+from kampong.statistics.answers import keeps_rows
 from kampong.statistics.scatter import WIDEST, ClassScatter
 
 if TYPE_CHECKING:

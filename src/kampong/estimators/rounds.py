@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kampong._core.callbacks import FitWatcher
 from kampong.build import RowsInMemory
-from kampong.solvers import classes_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
     from kampong.statistics.means import ClassMeans
 
-ROUNDS, FEWEST = 20, 256
-"""A fit with callbacks takes this many rounds, of no fewer rows than this."""
+ROUNDS = 20
+"""A fit with callbacks takes this many rounds; they change nothing of its result."""
 
 
 def learn_in_rounds(
@@ -51,7 +50,7 @@ def learn_in_rounds(
         To be called when the estimator has its results.
     """
     n = X.shape[0]
-    count = 1 if model._statistics.rows_at_hand else max(1, min(ROUNDS, n // FEWEST))
+    count = 1 if model._statistics.rows_at_hand else max(1, min(ROUNDS, n))
     watcher = FitWatcher(model, X, y, _hand_over, name="rows", n_rounds=count)
     edges = [n * place // count for place in range(count + 1)]
     open_round, part = False, RowsInMemory(X, y, sample_weight)
@@ -59,7 +58,7 @@ def learn_in_rounds(
         if not open_round:
             watcher.begin()
         learn(*(part if count == 1 else _cut(part, start, stop)))
-        open_round = stop < n and classes_seen(model._statistics) < 2  # a model of one class answers nothing yet
+        open_round = stop < n and model._statistics.classes_seen < 2  # a model of one class answers nothing yet
         if not open_round and watcher.end(lambda: model._statistics) and stop < n:
             text = f"{type(model).__name__}.fit: a callback ended it after {stop} of {n} rows."
             warnings.warn(text, ConvergenceWarning, stacklevel=4)

@@ -47,7 +47,7 @@ from kampong.files.model_errors import CriterionWarning
 from kampong.heads import HEADS
 from kampong.predictor import Predictor
 from kampong.selection.leave_one_out import most_rows
-from kampong.solvers import SOLVERS, classes_seen, solver_for
+from kampong.solvers import SOLVERS, solver_for
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.kinds import statistics_from, statistics_state
 from kampong.statistics.means import ClassMeans
@@ -149,7 +149,7 @@ class DiscriminantSubspace(
         rows, finish = self._learn_all(X, y, sample_weight)
         if self._statistics.n_samples == 0:
             raise ValueError(f"{type(self).__name__}.fit: all sample weights are zero. Give at least one row a weight.")
-        if classes_seen(self._statistics) < 2:
+        if self._statistics.classes_seen < 2:
             only = self.classes_[self.class_counts_ > 0].tolist()
             raise ValueError(
                 f"{type(self).__name__}.fit: y holds only one class, {', '.join(map(repr, only))}; directions that "
@@ -304,7 +304,7 @@ class DiscriminantSubspace(
             should know.
         """
         check_is_fitted(self)
-        if classes_seen(self._statistics) < 2:
+        if self._statistics.classes_seen < 2:
             return None
         if keep is not None:
             if keep.components.shape[1] != self._statistics.n_features or keep.criterion.name != self._kind().name:
@@ -472,7 +472,7 @@ class DiscriminantSubspace(
 
     def _made(self, recipe: Recipe, rows: RowsInMemory | None, keep: Predictor | None) -> Predictor:
         """Return the predictor of the present state by a recipe."""
-        seen = classes_seen(self._statistics)
+        seen = self._statistics.classes_seen
         if seen < 2:
             raise NotFittedError(
                 f"{type(self).__name__}: directions that tell classes apart need rows of at least 2 classes; so "
@@ -598,7 +598,7 @@ class DiscriminantSubspace(
             predictor = self._predictor_from(contents.part("predictor"))
             if not np.array_equal(predictor.classes, self._statistics.classes):
                 contents.refuse("the predictor and the statistics know different classes")
-            contents.require(classes_seen(self._statistics) > 1, "there is a predictor of fewer than two classes")
+            contents.require(self._statistics.classes_seen > 1, "there is a predictor of fewer than two classes")
             self._remember(predictor)
 
     def _predictor_from(self, contents: Contents) -> Predictor:

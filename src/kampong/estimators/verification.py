@@ -23,7 +23,7 @@ from kampong._core.locks import lock_of
 from kampong.data.validation import refuse_overflow
 from kampong.selection.known_rows import logistic_near
 from kampong.selection.settings import SETTINGS
-from kampong.statistics.held_out import keeps_rows
+from kampong.statistics.answers import keeps_rows
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer

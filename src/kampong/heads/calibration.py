@@ -175,7 +175,8 @@ class _Weighing:
         self.total = float(validation.weights.sum())
         self.weights = validation.weights / self.total
         self.own = np.take_along_axis(scores, validation.codes[None, None, :, None], axis=3)[..., 0]
-        self.parts = split(n, max(1, round(B * A * n * K / BLOCK)))
+        cuts = round(B * A * n * K / BLOCK)
+        self.parts = split(n, cuts) if cuts > 1 else [(0, n)]
         self.blocks: list[Float] = [np.ascontiguousarray(scores[:, :, a:b].swapaxes(2, 3)) for a, b in self.parts]
         spread = np.concatenate([block.var(axis=2) for block in self.blocks], axis=2)
         self.sizes: Float = np.sqrt(spread @ self.weights) + 1e-9

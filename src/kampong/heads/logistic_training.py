@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import run, split
+from kampong._core.compute import PARTS, run, split
 from kampong.heads.calibration import TINY
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
 
-PARTS, LARGE = 4, 2**22
-"""Into how many parts a large product is cut, and how many multiplications make it large."""
+LARGE = 2**22
+"""How many multiplications make a product large, which is then cut into parts."""
 
 BENT = 4096
 """Rows of which a Hessian is made: that decides how quickly the answer is found, not what it is."""

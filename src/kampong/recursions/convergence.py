@@ -1,7 +1,8 @@
 """Where a recursion stood when it had taken 16, 32, 64 … rows: how far it has moved since, and how it does on new rows.
 
 Rows between two snapshots are new to the earlier one, so they validate it: the mean squared distance from the own class
-mean gives `predict_proba` its variance, and a smooth count of errors chooses between values of ε.
+mean gives `predict_proba` its variance. Its share in the sum with that from the nearest other class mean, the relative
+distance of Sato and Yamada (1996), chooses between values of ε: an error is a share above one half.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 FIRST = 16
 """The first snapshot is taken after this many rows, the next ones after twice as many each."""
-
-STEEPNESS = 10.0
-"""How sharply the smooth error count falls with the relative difference of squared distances."""
 
 FIELDS = (
     plain("n_samples", int),
@@ -51,7 +49,7 @@ class Snapshot:
         The mean squared distance, a direction, of rows from the mean of their class between the last two snapshots;
         infinite before there are two.
     loss : float
-        The smooth count of errors on new rows, and
+        The sum of these shares over new rows, and
     validated : float
         how many rows it counts.
     """
@@ -92,7 +90,7 @@ class Snapshot:
             distances[centres == codes[part, None]] = np.inf
             other = np.maximum(distances.min(axis=1), 0.0)
             total = np.maximum(own[part] + other, np.finfo(float).tiny)
-            self.loss += float(weights[part] @ (0.5 + 0.5 * np.tanh(STEEPNESS / 2 * (own[part] - other) / total)))
+            self.loss += float(weights[part] @ (own[part] / total))
         self.validated += float(weights.sum())
 
     def renew(self, n_samples: int, components: Float, counts: Float, means: Float) -> None:

@@ -106,7 +106,8 @@ class MarginRecursion(ClassifierMixin, Recursion):
     epsilon_ : float
         The weight ε in use.
     losses_ : array of shape (n_candidates,)
-        For epsilon="auto", the smooth share of errors of each ε on later rows; NaN before there are any.
+        For epsilon="auto", for each ε the mean relative distance of later rows from their class mean: above one
+        half for an error; NaN before there are any.
     convergence_ : float
         The sine of the largest angle by which the subspace moved while the rows last doubled; infinite before row 32.
     converged_ : bool
@@ -388,7 +389,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
     @property
     @one_at_a_time
     def losses_(self) -> Float:
-        """The smooth share of errors on later rows of each ε that epsilon="auto" chooses from."""
+        """The mean relative distance of later rows from their class mean, for each ε of epsilon="auto"."""
         check_is_fitted(self)
         shots = [state.snapshot for state in self._states]
         return np.array([shot.loss / shot.validated if shot.validated else np.nan for shot in shots])

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 EPSILONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
 """What epsilon="auto" chooses from: one recursion each, all fed with the same rows."""
 
-NEAR = 0.005
-"""Losses that differ by less are equal, and the smaller ε is taken."""
-
 SAFE = 1e50
 """Rows of larger entries are learnt by a copy first: a step takes up to fifth powers of them."""
 
@@ -269,7 +266,8 @@ class Recursion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Savable):
         if len(self._states) > 1 and self._states[0].snapshot.validated > 0:
             losses = np.array([state.snapshot.loss / state.snapshot.validated for state in self._states])
             # the smallest ε among those that are as good: a last bit must not decide between equals
-            self._chosen = int(np.flatnonzero(losses <= (1.0 + NEAR) * losses.min() + NEAR / 10)[0])
+            rounding = np.sqrt(np.finfo(float).eps)
+            self._chosen = int(np.flatnonzero(losses <= losses.min() + rounding)[0])
         self._converged = self._state.snapshot.convergence <= float(self.tol) and float(self.tol) > 0
 
     def _directions(self) -> tuple[Float, Float]:

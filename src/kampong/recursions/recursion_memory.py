@@ -12,15 +12,13 @@ from kampong.files.fields import array, plain, read, written
 from kampong.recursions.convergence import Snapshot, orthonormal
 from kampong.recursions.steps import fill_gram, learn_dense, learn_sparse
 from kampong.statistics.means import FURTHEST
+from kampong.statistics.scatter import DENSE_SHARE
 
 if TYPE_CHECKING:
     from scipy import sparse
 
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
-
-FULL_ROW = 0.5
-"""A sparse row with a larger share of non-zeros takes the dense step, which loses no digits."""
 
 FIELDS = (
     plain("rule", int, high=2),
@@ -189,7 +187,7 @@ class RecursionState:
                 rows = np.ascontiguousarray(X[part], dtype=np.float64)
                 self._learn_dense(rows, codes[part], weights[part], points[part if located else slice(0)])
             return
-        full = np.diff(X.indptr) > FULL_ROW * X.shape[1]
+        full = np.diff(X.indptr) > DENSE_SHARE * X.shape[1]
         edges = np.flatnonzero(np.diff(full)) + 1
         for start, stop in itertools.pairwise([0, *edges.tolist(), X.shape[0]]):
             if full[start]:

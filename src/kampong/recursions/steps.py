@@ -36,7 +36,7 @@ DEPENDENT = 1e-12
 """A vector of which so little is left, squared and relative, beside the earlier ones gives no direction of its own."""
 
 LONGEST_PART = 10.0
-"""Remainders are rewritten when a vector is a sum of parts that are this many times longer than itself."""
+"""Remainders are rewritten when a vector is a sum of parts that are this many times longer: a digit is then lost."""
 
 
 @compiled

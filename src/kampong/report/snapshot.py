@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.history.history import Curves, History, Points
 
-FEWEST_POINTS = 5
-"""The movement of a class is measured from at least this many recent points."""
-
 TURNED = 0.5
 """A point is left out where the mean of its class lay so much of the spread of all means from where it lies now."""
 
@@ -181,15 +178,15 @@ def _movements(offsets: Float, points: Points, names: list[str]) -> Float:
     """Return how far the recent points of each class lie from its mean over the whole stream, in spreads of a class.
 
     The distance of the mean of m points is measured in spreads within the classes along each direction. The distance
-    expected by chance (p/m in squared spreads, for p directions) is subtracted. Each point was compared with the mean
-    by the same directions, those of its own time.
+    expected by chance (p/m in squared spreads, for p directions) is subtracted; a class needs more points than there
+    are directions, so that this is less than one. Each point was compared with the mean by the directions of its time.
     """
     moved = np.full(len(names), np.nan)
     p = int((~np.isnan(offsets)).any(axis=0).sum())
     known = ~np.isnan(offsets[:, :p]).any(axis=1)
     offsets, labels = offsets[known, :p], np.array(points.labels)[known]
     groups = {name: offsets[labels == name] for name in names}
-    groups = {name: group for name, group in groups.items() if len(group) >= FEWEST_POINTS}
+    groups = {name: group for name, group in groups.items() if len(group) > p}
     freedom = sum(len(group) - 1 for group in groups.values())
     if not groups or not p:
         return moved

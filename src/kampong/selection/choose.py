@@ -30,7 +30,8 @@ from kampong.selection.scales import OWN, SCALES
 from kampong.selection.settings import SETTINGS
 from kampong.selection.several_labels import LabelEvidence
 from kampong.solvers import classes_seen, resolvent
-from kampong.statistics.held_out import TrainingStatistics, keeps_rows
+from kampong.statistics.answers import keeps_rows
+from kampong.statistics.held_out import TrainingStatistics
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kampong.files.contents import Contents
     from kampong.heads import Head, Inside
     from kampong.selection.evidence import Evidence
-    from kampong.solvers.result import Krylov
+    from kampong.solvers.solver import Krylov
     from kampong.statistics.all_rows import Sample
     from kampong.statistics.held_out import Kept
     from kampong.statistics.means import ClassMeans

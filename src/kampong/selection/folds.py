@@ -25,7 +25,7 @@ from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
 from kampong.heads.quadratic import ClassShapes, Quadratic, class_shapes
 from kampong.selection.evidence import EMPTY, Built, Candidate, ClassEvidence, Parts, member_scores, penalty_of
 from kampong.selection.settings import SETTINGS
-from kampong.statistics.held_out import keeps_rows, rows_are_here
+from kampong.statistics.answers import keeps_rows, rows_are_here
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows

@@ -16,14 +16,14 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kampong.criteria import Directions
-from kampong.solvers.result import Subspace, between_directions, classes_seen
+from kampong.solvers.solver import Subspace, between_directions
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.scatter import WIDEST
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
     from kampong.criteria import Criterion
-    from kampong.solvers.result import Krylov
+    from kampong.solvers.solver import Krylov
 
 NAME = "gram"
 REASON = "S_b alone is maximised, and the class means hold all of it"
@@ -45,7 +45,7 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     limit = most(criterion, statistics)
     if n_components is not None and n_components > limit:
         return (
-            f"finds the directions in which class means differ, at most {limit} for {classes_seen(statistics)} classes "
+            f"finds the directions in which class means differ, at most {limit} for {statistics.classes_seen} classes "
             f"and {statistics.n_features} features, and n_components is {n_components}: ask for fewer, or collect S_w "
             "too (solver='scatter', or fit) to add the leading directions of S_t"
         )

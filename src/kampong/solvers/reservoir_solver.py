@@ -14,7 +14,7 @@ from kampong.statistics.reservoir import ClassReservoir
 
 if TYPE_CHECKING:
     from kampong.criteria import Criterion
-    from kampong.solvers.result import Krylov, Subspace
+    from kampong.solvers.solver import Krylov, Subspace
     from kampong.statistics import ClassMeans
 
 NAME = "reservoir"

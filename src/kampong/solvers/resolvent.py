@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import one_blas_thread, run, split, transposed
+from kampong._core.compute import PARTS, one_blas_thread, run, split, transposed
 from kampong.solvers import gram
-from kampong.solvers.result import Krylov, Subspace, between_directions, classes_seen
+from kampong.solvers.solver import Krylov, Subspace, between_directions
 from kampong.statistics.all_rows import ClassRows
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ TOLERANCE, MOST_STEPS = 1e-3, 30
 
 LEVEL = 3.0
 """Parts of the usual ridge, tr S_w over the weight of the rows, in the preconditioner."""
-
-PARTS = 4
-"""Products with the basis are cut into this many parts: threads of BLAS collapse where cores are shared."""
 
 SMALLEST = 1e-7
 """A direction is new where its length is more than this part of the longest product: shorter ones are rounding."""
@@ -68,7 +65,7 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
     limit = most(criterion, statistics)
     if n_components is not None and n_components > limit:
         return (
-            f"finds at most {limit} directions for {classes_seen(statistics)} classes and {statistics.n_features} "
+            f"finds at most {limit} directions for {statistics.classes_seen} classes and {statistics.n_features} "
             f"features, and n_components is {n_components}: ask for fewer, or use solver='scatter' up to its width"
         )
     return None

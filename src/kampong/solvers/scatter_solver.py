@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kampong.solvers import gram
-from kampong.solvers.result import Subspace, between_directions, classes_seen
+from kampong.solvers.solver import Subspace, between_directions
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
     from kampong.criteria import Criterion
-    from kampong.solvers.result import Krylov
+    from kampong.solvers.solver import Krylov
     from kampong.statistics.means import ClassMeans
 
 NAME = "scatter"
@@ -24,7 +24,7 @@ STATISTICS = ClassScatter
 
 def most(criterion: Criterion, statistics: ClassMeans) -> int:
     """Return how many directions the criterion has."""
-    return criterion.most_directions(classes_seen(statistics), statistics.n_features)
+    return criterion.most_directions(statistics.classes_seen, statistics.n_features)
 
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
@@ -34,7 +34,7 @@ def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | Non
             f"needs the within-class scatter (ClassScatter), and these statistics are {type(statistics).__name__}: "
             "collect ClassScatter, or use epsilon=0, which solver='gram' solves from class means"
         )
-    limit, d, classes = most(criterion, statistics), statistics.n_features, classes_seen(statistics)
+    limit, d, classes = most(criterion, statistics), statistics.n_features, statistics.classes_seen
     if n_components is not None and n_components > limit:
         why = f"{d} features" if limit == d else f"{classes} classes"
         return f"finds at most {limit} directions for {why}, and n_components is {n_components}: ask for fewer"

@@ -194,11 +194,11 @@ class ClassRows(ClassMeans):
     def within_times(self, block: Float) -> Float:
         """Return S_w @ block."""
         X, members = self.held()
-        return within_times(X, members, self._means[: len(self._index)], block) / self.total
+        return within_times(X, members, self._means[: len(self._index.labels)], block) / self.total
 
     def within_variances(self) -> Float:
         """Return the diagonal of S_w."""
-        return within_squares(*self.held(), self._means[: len(self._index)]) / self.total
+        return within_squares(*self.held(), self._means[: len(self._index.labels)]) / self.total
 
 
 def within_squares(X: Rows, members: Members, means: Float) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from kampong.statistics.units import CONSTANT
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
+    from kampong.statistics.all_rows import ClassRows
+    from kampong.statistics.held_out import Kept
     from kampong.statistics.kernel_scatter import Basis
-    from kampong.statistics.reservoir import ClassReservoir
+    from kampong.statistics.reservoir import ClassReservoir, SampledScatter
 
 
 class Answers:
@@ -89,7 +91,12 @@ class Answers:
     @property
     def n_classes(self) -> int:
         """Return the number of classes, declared ones included."""
-        return len(self._index)
+        return len(self._index.labels)
+
+    @property
+    def classes_seen(self) -> int:
+        """Return the number of classes of positive weight."""
+        return int(np.count_nonzero(self._counts))
 
     @property
     def counts(self) -> Float:
@@ -109,12 +116,12 @@ class Answers:
     @property
     def total(self) -> float:
         """Return the weight of all memberships."""
-        return float(self._counts[: len(self._index)].sum())  # unused entries would change the order of the sum
+        return float(self._counts[: len(self._index.labels)].sum())  # unused entries would change the order of the sum
 
     @property
     def mean(self) -> Float:
         """Return the mean of the rows (of the memberships, where a row has several labels)."""
-        n = len(self._index)
+        n = len(self._index.labels)
         weights = self._counts[:n]
         mean: Float = weights @ self._means[:n] / weights.sum()
         return mean
@@ -122,7 +129,7 @@ class Answers:
     @property
     def within_trace(self) -> float:
         """Return tr S_w."""
-        return float(self._squares[: len(self._index)].sum()) / self.total
+        return float(self._squares[: len(self._index.labels)].sum()) / self.total
 
     @property
     def row_weight(self) -> float:
@@ -142,7 +149,7 @@ class Answers:
     @property
     def weight_unit(self) -> float:
         """Return what a typical row weighs, Σw² / Σw: 1 where rows have no weights."""
-        n = len(self._index)
+        n = len(self._index.labels)
         total, seconds, rows = self._counts[:n].sum(), self._seconds[:n].sum(), self._numbers[:n].sum()
         if total > 0 and seconds > 0:
             return float(seconds / total)
@@ -218,3 +225,21 @@ class Answers:
         if self.holds_within:
             view._squares = self._counts * float((self.within_variances() / np.square(units)).sum())
         return view
+
+
+# What tells a type checker too.
+
+
+def keeps_rows(statistics: Answers) -> TypeGuard[Kept]:
+    """Tell whether rows are kept, of which some can be held out."""
+    return statistics.keeps_rows
+
+
+def rows_are_here(statistics: Answers) -> TypeGuard[ClassRows]:
+    """Tell whether all rows lie in the memory of this process."""
+    return statistics.rows_are_here
+
+
+def leaves_rows_out(statistics: Answers) -> TypeGuard[SampledScatter]:
+    """Tell whether rows can be left out one by one in closed form."""
+    return statistics.leaves_rows_out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from kampong.statistics.all_rows import ClassRows, within_squares, within_times
 from kampong.statistics.kernel_scatter import KernelScatter
 from kampong.statistics.means import ClassMeans
 from kampong.statistics.remote_rows import PartRows
-from kampong.statistics.reservoir import ClassReservoir, SampledScatter
+from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.scatter import ClassScatter
 
 if TYPE_CHECKING:
@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 Kept = ClassRows | ClassReservoir | KernelScatter
 
 TINY = np.finfo(float).tiny
-
-
-def keeps_rows(statistics: ClassMeans) -> TypeGuard[Kept]:
-    """Tell whether rows are kept, of which some can be held out."""
-    return statistics.keeps_rows
-
-
-def rows_are_here(statistics: ClassMeans) -> TypeGuard[ClassRows]:
-    """Tell whether all rows lie in the memory of this process."""
-    return statistics.rows_are_here
-
-
-def leaves_rows_out(statistics: ClassMeans) -> TypeGuard[SampledScatter]:
-    """Tell whether rows can be left out one by one in closed form."""
-    return statistics.leaves_rows_out
 
 
 class TrainingStatistics(ClassMeans):

@@ -101,8 +101,8 @@ class ClassMeans(Answers):
         self.faded = False
         self.multilabel: bool | None = None
         self._index = LabelIndex()
-        for field in FIELDS:
-            setattr(self, field.attribute, field.zeros({"classes": 0, "features": self.n_features}))
+        self._counts, self._squares, self._seconds, self._peaks = (np.zeros(0) for _ in range(4))
+        self._means, self._numbers = np.zeros((0, self.n_features)), np.zeros(0, dtype=np.int64)
         self._row_weight = 0.0
         self._row_mean: Float = np.zeros(0)
 
@@ -458,11 +458,13 @@ class ClassMeans(Answers):
     def _know(self, index: LabelIndex) -> None:
         """Take classes over, and make room for those that are new."""
         self._index = index
-        needed, capacity = len(index), len(self._counts)
+        needed, capacity = len(index.labels), len(self._counts)
         if needed > capacity:
-            sizes = {"classes": max(needed, 2 * capacity), "features": self.n_features}
             for field in FIELDS:
-                setattr(self, field.attribute, field.grown(getattr(self, field.attribute), sizes))
+                held = getattr(self, field.attribute)
+                room = np.zeros((max(needed, 2 * capacity), *held.shape[1:]), dtype=held.dtype)
+                room[:capacity] = held
+                setattr(self, field.attribute, room)
 
     def _accept(self, reading: Reading) -> None:
         self._know(reading.known)

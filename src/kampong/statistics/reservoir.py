@@ -19,7 +19,7 @@ from kampong.data.validation import LARGEST_ENTRY, REALS, check_whole
 from kampong.files.contents import LARGEST
 from kampong.files.fields import array, read, written
 from kampong.statistics.all_rows import Sample, within_squares, within_times
-from kampong.statistics.means import ClassMeans, stay
+from kampong.statistics.means import FEW, ClassMeans, stay
 from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 PREFIX = "sample_"
 """What the names of a sample begin with in a file."""
 
-FEW, LONG = 4, 64
-"""Up to this many rows, or from this many entries a row on, each is copied by itself: streams come row by row."""
+LONG = 64
+"""From this many entries per row on, and in batches that are learnt row by row, each row is copied by itself."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ BUDGET = 64 * 2**20
 ROW_BYTES = 96
 """Bytes of a row beside its entries and labels: seven numbers kept, and the space to sort them."""
 
-PENDING_SHARE, PENDING_BESIDE = 1 / 16, 1 / 4
-"""The share of the budget for rows that wait until the sample is next cut to size, alone and beside a scatter."""
+PENDING_SHARE = 1 / 4
+"""The share of the budget for rows that wait until the sample is next cut to size."""
 
 
 class ClassReservoir(ClassMeans):
@@ -213,7 +213,6 @@ class ClassReservoir(ClassMeans):
     """
 
     holds_within = True
-    _pending_share = PENDING_SHARE
 
     def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
         super().__init__(n_features)
@@ -313,7 +312,7 @@ class ClassReservoir(ClassMeans):
                 f"ClassReservoir has seen {self.n_samples} rows, and the {len(kept.keys)} kept within its budget of "
                 f"{self.budget} bytes have no weight: S_w needs one that has. Give it rows, or a larger budget."
             )
-        result = within_times(self._rows(kept), members, self._means[: len(self._index)], block)
+        result = within_times(self._rows(kept), members, self._means[: len(self._index.labels)], block)
         result /= weight
         return result
 
@@ -321,7 +320,7 @@ class ClassReservoir(ClassMeans):
         """Return the diagonal of S_w: exact while all rows fit, estimated from the sample after that."""
         kept = self._cut()
         members, _ = self._weigh(kept)
-        squares = within_squares(self._rows(kept), members, self._means[: len(self._index)])
+        squares = within_squares(self._rows(kept), members, self._means[: len(self._index.labels)])
         return squares / max(float(members.weights.sum()), np.finfo(float).tiny)
 
     def sample(self, most: int | None = None) -> Sample:
@@ -379,7 +378,7 @@ class ClassReservoir(ClassMeans):
         clock = contents.array("sample_clock", np.float64, (2,), finite=False, low=-1e300)
         contents.require(math.isfinite(clock[0]), f"sample_clock is {clock.tolist()}")
         self._frame, self._threshold = clock.tolist()
-        self._kept = sample_from(contents, len(self._index), self.n_features, form, self._index_dtype)
+        self._kept = sample_from(contents, len(self._index.labels), self.n_features, form, self._index_dtype)
         self._waiting = self._room((0, 0, 0), self._kept.data.dtype)
 
     def _keep(self, X: Rows, reading: Reading, before: int) -> None:
@@ -505,7 +504,7 @@ class ClassReservoir(ClassMeans):
         dtype = self._kept.data.dtype
         n, entries, labels = self._used
         used = (n + len(rows.keys), entries + int(rows.count.sum()), labels + int(rows.label_count.sum()))
-        if self._size(*used, dtype) > self._pending_share * self.budget:
+        if self._size(*used, dtype) > PENDING_SHARE * self.budget:
             self._cut(rows)
             return
         room = self._waiting
@@ -583,8 +582,8 @@ class ClassReservoir(ClassMeans):
         weights = kept.weights * np.exp(self._frame - kept.frames)
         weights = stands_for(weights, np.log(kept.weights) - kept.frames, self._threshold)
         rows = np.repeat(np.arange(len(weights)), kept.label_count)
-        sums = np.bincount(kept.codes, weights=weights[rows], minlength=len(self._index))
-        counts = self._counts[: len(self._index)]
+        sums = np.bincount(kept.codes, weights=weights[rows], minlength=len(self._index.labels))
+        counts = self._counts[: len(self._index.labels)]
         scale = np.divide(counts, sums, out=np.zeros(len(counts)), where=sums > 0)
         return Members(rows, kept.codes, weights[rows] * scale[kept.codes], len(weights)), weights
 
@@ -603,7 +602,6 @@ class SampledScatter(ClassReservoir, ClassScatter):
     """
 
     leaves_rows_out = True
-    _pending_share = PENDING_BESIDE  # a sample of few rows, which is cut less often
 
     @property
     def within_sample(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from kampong.contract import stream_model
 from kampong.files.model_errors import CriterionWarning
 from kampong.selection.settings import SETTINGS
-from kampong.statistics.held_out import keeps_rows
+from kampong.statistics.answers import keeps_rows
 from kampong.statistics.receipt import Receipt
 from kampong.streaming.errors import UsageError
 from kampong.streaming.history.baselines import compared, late, unscored

@@ -127,7 +127,7 @@ class Increments:
             counters.records += batch.records
             return 0
         self._check_classes(learner.known, state.course)
-        state.course.coming = state.course.challenger = None
+        state.course.coming = None
         predicted = together([(rows.stop - rows.start, one._replace(points=None)) for rows, one in learner.take(batch)])
         self._note(batch, predicted.predicted, state.course, time.monotonic() - started)
         return counters.correct - right

@@ -13,12 +13,19 @@ import numpy as np
 
 from kampong._core.compute import available_threads, beside
 from kampong.contract import stream_model
-from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.errors import StreamError
 from kampong.streaming.history.history import candidates
 from kampong.streaming.late import Waiting, answer_late, copy_due
-from kampong.streaming.prediction import Answers, answer, classes_present, half_life_of, kept_choice, renewed
-from kampong.streaming.schedule import Schedule
+from kampong.streaming.prediction import (
+    Answers,
+    answer,
+    classes_present,
+    half_life_of,
+    kept_choice,
+    placed_again,
+    renewed,
+)
+from kampong.streaming.schedule import Schedule, next_placing
 from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -113,8 +120,6 @@ class Learner:
         Rows that wait for their labels.
     coming : Predictor or None
         A predictor that was solved beside the stream, and takes its place when the rows have doubled.
-    challenger : Challenger or None
-        A kernel model on new landmarks that is compared with the model.
     rejected : Rejected or None
         What is known of rows that look like no class, where they are asked for.
     beside : bool
@@ -140,13 +145,12 @@ class Learner:
         predictor: Predictor | None = None,
         waiting: Waiting | None = None,
         coming: Predictor | None = None,
-        challenger: Challenger | None = None,
         rejected: Rejected | None = None,
         beside: bool = True,
     ) -> None:
         self.model = stream_model(estimator)
         self.counters, self.history, self.memory = counters, history, memory
-        self.predictor, self.challenger, self.rejected, self.beside = predictor, challenger, rejected, beside
+        self.predictor, self.rejected, self.beside = predictor, rejected, beside
         self.coming = None if coming is None else Coming(coming, coming.n_rows)
         self.waiting = Waiting(0) if waiting is None else waiting
         self.known: set[Any] = set(self.model.classes or ())
@@ -243,7 +247,7 @@ class Learner:
         if self.coming is not None:
             ends.append(self.coming.due)
         if self.beside and model.can.landmarks:
-            ends.append(next_after(rows) if self.challenger is None else self.challenger.due)
+            ends.append(next_placing(rows))
         if self.rejected is not None:
             ends.append(rows + self.rejected.room(rows))
         return min(ends) - rows
@@ -277,7 +281,7 @@ class Learner:
             before = self.predictor
             self._renew()
             if self.beside:
-                self._compare(X, y, said.labels)
+                self.predictor = placed_again(self.model, self.counters.rows) or self.predictor
             if self.predictor is not None and self.predictor is not before:
                 self._note_choices(self.predictor)
         if self.rejected is not None:
@@ -321,19 +325,6 @@ class Learner:
             rejected.renew(self.model, self.predictor, self.counters.rows)
         except ValueError as error:
             raise StreamError(f"--reject: {error}") from None
-
-    def _compare(self, X: Rows, y: np.ndarray, said: np.ndarray | None) -> None:
-        """Let a model on new landmarks, where there is one, take rows too; at the end of its time the better stays."""
-        rows, other = self.counters.rows, self.challenger
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            if other is None:
-                self.challenger = challenge(self.model, rows)
-            elif not other.take(X, y, said, rows):
-                self.challenger = None
-            elif rows >= other.due:
-                self.predictor = other.give(self.model) if other.wins else self.predictor
-                self.challenger = None
 
     def _note_choices(self, predictor: Predictor) -> None:
         """Tell the history what is in use now."""

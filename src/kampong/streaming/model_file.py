@@ -18,7 +18,6 @@ from kampong.files.container import TOO_LARGE, decode, encode
 from kampong.files.contents import flatten, to_lines
 from kampong.files.saved_models import CLASSES, advice, try_unpack, unpack
 from kampong.streaming import formats, sources
-from kampong.streaming.challenger import Challenger
 from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import KINDS, Layout, Schema, as_labels, is_whole
 from kampong.streaming.history.history import History
@@ -204,8 +203,6 @@ class Course:
         What predicted the last batch, where the model can be frozen; it may be older than the model.
     coming : Predictor or None
         What takes the place of the predictor when the rows have doubled.
-    challenger : Challenger or None
-        A kernel model on new landmarks that is compared with the model.
     waiting : Waiting or None
         Rows that are learnt later, where labels come late.
     rejected : Rejected or None
@@ -219,14 +216,13 @@ class Course:
     history: History = field(default_factory=History)
     predictor: Predictor | None = None
     coming: Predictor | None = None
-    challenger: Challenger | None = None
     learnt: Learnt = field(default_factory=Learnt)
     waiting: Waiting | None = None
     rejected: Rejected | None = None
 
     def forget_rows(self) -> None:
         """Drop what knows rows beside the model: some of them were unlearnt."""
-        self.predictor = self.coming = self.challenger = None
+        self.predictor = self.coming = None
         if self.rejected is not None:
             self.rejected.forget()
 
@@ -235,7 +231,6 @@ class Course:
         place = {} if self.place is None else {"place": self.place}
         predictor = {} if self.predictor is None else {"predictor": self.predictor.to_state()}
         coming = {} if self.coming is None else {"coming": self.coming.to_state()}
-        challenger = {} if self.challenger is None else {"challenger": self.challenger.to_state()}
         copies, waiting = copies_state(self.history.delays), {} if not self.waiting else self.waiting.to_state()
         return {
             "source": self.source,
@@ -246,7 +241,6 @@ class Course:
             **place,
             **predictor,
             **coming,
-            **challenger,
             **({"copies": copies} if copies else {}),
             **({"waiting": waiting} if waiting else {}),
             **({} if self.rejected is None else {"rejected": self.rejected.to_state()}),
@@ -458,7 +452,7 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
-    challenger = contents.part("challenger") if "challenger" in contents else None
+    contents.part("challenger")  # of earlier versions: a second kernel model, which is compared no more
     rejected = contents.part("rejected") if "rejected" in contents else None
     copies, waiting = contents.part("copies"), contents.part("waiting")
     state = StreamState.from_state(contents, grows=model.can.widen)
@@ -471,10 +465,6 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
         course.coming = made
         rows = state.counters.rows
         coming.require(rows < 2 * made.n_rows, f"n_rows is {made.n_rows}, and {rows} rows have been learnt")
-    if challenger is not None:
-        challenger.require(state.course is not None, "a model that was merged has none")
-        assert state.course is not None
-        state.course.challenger = Challenger.from_state(challenger, model, state.counters.rows)
     _take_late(copies, waiting, model, state)
     _take_rejected(rejected, state)
     return state

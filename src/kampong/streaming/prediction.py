@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kampong.estimators.stream_model import KernelModel
 from kampong.streaming.errors import StreamError, UsageError
-from kampong.streaming.schedule import Schedule
+from kampong.streaming.schedule import Schedule, places
+from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Rows
@@ -188,6 +190,36 @@ def settle(model: StreamModel, predictor: Predictor | None, rows: int, *, is_sor
         Whether all rows of a class came together, so that a half-life would forget classes.
     """
     model.settle(kept_at_end(model, predictor, rows), forget_nothing=is_sorted)
+
+
+def placed_again(model: StreamModel, rows: int) -> Predictor | None:
+    """Place the landmarks of a kernel model again where the rows have doubled.
+
+    The first landmarks are the few rows with which the stream began. New ones are placed with the sample of rows that
+    the model keeps, which then stands for all rows. Row numbers decide when, so that runs repeat.
+
+    Parameters
+    ----------
+    model : StreamModel
+        The model of the stream; it changes.
+    rows : int
+        Rows learnt.
+
+    Returns
+    -------
+    Predictor or None
+        The predictor from now on; None where nothing is due, or where landmarks cannot be placed again.
+    """
+    if not places(rows) or not isinstance(model, KernelModel):
+        return None
+    try:
+        other = model.placed_again(SETTINGS.most_landmarks)
+        predictor = None if other is None else other.predictor()
+    except ValueError:  # a kernel may be infinite or zero there; the model has landmarks on which it is not
+        return None
+    if other is not None and predictor is not None:
+        model.adopt(other)
+    return predictor
 
 
 def kept_at_end(model: StreamModel, predictor: Predictor | None, rows: int) -> Predictor | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from kampong._core.compute import one_blas_thread
 from kampong.files import held, pack
@@ -19,14 +20,13 @@ from kampong.streaming.columns.column_memory import Memory
 from kampong.streaming.columns.schema import Layout
 from kampong.streaming.errors import ColumnError, LearntError, RecordError, ResumeError, SourceError, StreamError
 from kampong.streaming.history.history import History, candidates
-from kampong.streaming.history.rejected import Rejected, check_width, names_of, started
+from kampong.streaming.history.rejected import SURE, Rejected, check_width, names_of, started
 from kampong.streaming.late import Waiting, check_delay
 from kampong.streaming.learner import Learner, RefusedRowsError
 from kampong.streaming.model_file import Counters, Course, Options, StreamState, read_model, with_stream, write_model
 from kampong.streaming.outputs.rows import dead_letters, format_of, output
 from kampong.streaming.outputs.targets import check_targets, key_file
 from kampong.streaming.prediction import Said, check_learns, eigenvalues_of, settle, together
-from kampong.streaming.settings import SETTINGS
 from kampong.streaming.sources.learnt import Learnt
 from kampong.streaming.sources.source import Source
 
@@ -502,14 +502,14 @@ class _OpenRun:
             raise SourceError(f"{self.source.path}: the source holds no record.")
 
     def _is_sorted(self) -> bool:
-        """Tell whether all rows of a class came together, though there are many of each."""
+        """Tell whether all rows of a class came together, and not by chance."""
         found = self.model.read("class_counts_")
         counts = np.asarray(() if found is None else found, dtype=np.float64)
-        pairs, classes = self.run.counters.pairs, len(self.learner.known)
-        if classes < 2 or not counts.sum() or self.run.counters.turns >= classes:
+        counters, classes = self.run.counters, len(self.learner.known)
+        if classes < 2 or not counts.sum() or counters.turns >= classes:
             return False
-        mixed = pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
-        return mixed > SETTINGS.mixed_turns * classes
+        mixed = counters.pairs * (1.0 - float(np.sum((counts / counts.sum()) ** 2)))  # turns of rows in random order
+        return bool(special.pdtr(counters.turns, mixed) < SURE)
 
     def close(self) -> None:
         """Close what is open."""
@@ -562,7 +562,6 @@ class _OpenRun:
             run.history,
             run.predictor,
             self.learner.solved_beside(),
-            self.learner.challenger,
             run.learnt,
             self.learner.waiting,
             run.rejected,
@@ -602,7 +601,6 @@ class _OpenRun:
             predictor=run.predictor,
             waiting=course.waiting or self.learner.waiting,
             coming=course.coming,
-            challenger=course.challenger,
             rejected=run.rejected,
         )
 

@@ -141,6 +141,16 @@ class Schedule:
         return stop
 
 
+def places(rows: int) -> bool:
+    """Tell whether the landmarks of a kernel model are placed again at this row number."""
+    return rows > SETTINGS.first_choice and rows & (rows - 1) == 0
+
+
+def next_placing(rows: int) -> int:
+    """Return the next row number at which landmarks are placed again."""
+    return 1 << max(rows, SETTINGS.first_choice).bit_length()
+
+
 def power_of_two(number: int) -> int:
     """Return the largest power of two up to a number, 1 at the least."""
     return 1 << max(int(number).bit_length() - 1, 0)

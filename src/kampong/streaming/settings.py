@@ -26,13 +26,9 @@ class Settings:
     narrow_columns : int
         Columns up to which a solve is quick enough to come after every row at first, and after each row of a new class
         ("throughput").
-    few_landmarks, most_landmarks : int
-        New landmarks of a kernel model at most, while the stream is short and later. To learn a row costs their
-        square, a solve their cube. No benchmark of streams measures it.
-    rows_per_landmark : int
-        Rows for which a landmark comes between the two. No benchmark measures it.
-    compared_parts : int
-        A kernel model on new landmarks is compared while the rows grow by one in this many. No benchmark measures it.
+    most_landmarks : int
+        New landmarks of a kernel model at most. To learn a row costs their square, a solve their cube ("streams
+        kernel").
     saved_delay : int
         Rows: copies for delays from here on are what a saved model answers with, shorter ones what the stream answers
         with ("delays").
@@ -40,23 +36,16 @@ class Settings:
         One in this many rows is asked about, for delays of more than ten rows ("throughput").
     sure_error : float
         A delay is measured well if the standard error of its accuracy is below this ("delays").
-    mixed_turns : int
-        Turns for each class that a stream in random order must be expected to have before it counts as sorted. No
-        benchmark measures it.
     """
 
     first_choice: int = 2**4
     full_sample: int = 2**14
     early_rows: int = 2**11
     narrow_columns: int = 128
-    few_landmarks: int = 2**9
     most_landmarks: int = 2**10
-    rows_per_landmark: int = 2
-    compared_parts: int = 4
     saved_delay: int = 1000
     delay_stride: int = 2
     sure_error: float = 0.01
-    mixed_turns: int = 10
 
 
 SETTINGS = Settings()

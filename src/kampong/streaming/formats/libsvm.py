@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import compiled
-from kampong.statistics.scatter import DENSE_SHARE
+from kampong.statistics import scatter
 from kampong.streaming.arrow import pa
 from kampong.streaming.columns.records import LARGEST, Encoded, joined
 from kampong.streaming.columns.schema import WIDEST, Schema, as_labels, is_whole
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 PAIRS = re.compile(rb"\s*[+-]?[0-9.eE+-]+(\s+[0-9]+:\S+)+\s*(#.*)?\r?")
 POWERS = np.array([10.0**i for i in range(23)])
-DENSE_WIDTH = 4096
 
 NO_LABEL, NO_PAIR, NO_INDEX, TOO_LOW, TOO_HIGH, NOT_ASCENDING, NO_VALUE = range(1, 8)
 REASONS = {
@@ -80,7 +79,7 @@ class Libsvm(LineFormat):
                 f"{path}: the first lines hold no libsvm record: {batch.dead[0].reason if batch.dead else ''}."
             )
         X: Any = batch.X
-        dense = schema.width <= DENSE_WIDTH and X.nnz > DENSE_SHARE * X.shape[0] * X.shape[1]
+        dense = schema.width <= scatter.WIDEST and X.nnz > scatter.DENSE_SHARE * X.shape[0] * X.shape[1]
         return replace(schema, sparse=not dense, classes=as_labels(classes, schema.label_kind))
 
     def fit(self, source: Source, schema: Schema, columns: Sequence[str]) -> Schema:

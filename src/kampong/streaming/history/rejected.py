@@ -42,7 +42,7 @@ LISTED, CANDIDATES, COLUMNS, NAMED = 256, 16, 3, 3
 """Rejected rows, candidates, columns of each, and labels of each that are kept, at most."""
 
 SURE = 0.01
-"""How probable it may be that rows of known classes alone are offered as a candidate."""
+"""How probable what is reported may be by chance: rows of known classes as a candidate, rows that came sorted."""
 
 
 class Candidate(NamedTuple):
