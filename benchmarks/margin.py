@@ -72,12 +72,9 @@ def main(shrink: int = 1, sets: tuple[str, ...] = ("peers", "optimum", "one_pass
     for part in sets:
         parts[part](shrink)
     load_average = " ".join(f"{value:.0f}" for value in os.getloadavg())
-    print(
-        f"\non {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, where the processes that ran or waited at the end"
-    )
-    print(
-        f"were {load_average} (mean of 1, 5 and 15 minutes): wall seconds tell little if these are more than the cores"
-    )
+    cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores"
+    print(f"\non {cores}, where the processes that ran or waited at the end were {load_average}")
+    print("(mean of 1, 5 and 15 minutes): wall seconds tell little if these are more than the cores")
 
 
 def compile_first() -> None:
