@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__"))
 NAMES.remove("measure")
-WITH_SETS = ("cliffs", "contest", "defaults", "delays", "margin", "peers", "stages", "streams", "tables")
+WITH_SETS = ("cliffs", "contest", "defaults", "delays", "margin", "mmda", "peers", "stages", "streams", "tables")
 LIBRARIES = ("kampong", "numpy", "scipy", "scikit-learn", "numba")
 
 

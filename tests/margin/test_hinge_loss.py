@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -188,6 +189,29 @@ def test_a_path_of_C_starts_warm(loss, tmp_path):
     np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=2e-2)
 
 
+@pytest.mark.parametrize(("loss", "gap"), [("hinge", 0.01), ("squared", 0.05)])
+def test_the_gap_to_reach_depends_on_the_loss(monkeypatch, loss, gap):
+    monkeypatch.setattr(working_set, "SIZE", 16)
+    X, y = overlapping(n=600)
+    usual, same = CoreVectorClassifier(loss=loss), CoreVectorClassifier(loss=loss, tol=gap)
+    coarse = CoreVectorClassifier(loss=loss, tol=10 * gap)
+    for model in (usual, same, coarse):
+        model.fit(X, y)
+    assert np.array_equal(usual.dual_coef_, same.dual_coef_)
+    assert usual.dual_gap_[0] <= gap < coarse.dual_gap_[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_class_against_the_rest_votes_as_support_vector_machines_do(seed):
+    X, y = overlapping(seed, n=400, classes=4)
+    model = CoreVectorClassifier(10.0, loss="hinge", gamma=0.2, tol=1e-6).fit(X[:200], y[:200])
+    peer = OneVsRestClassifier(SVC(C=10.0, gamma=0.2, tol=1e-7)).fit(X[:200], y[:200])
+    first, second = np.sort(peer.decision_function(X[200:]), axis=1)[:, -2:].T
+    clear = second - first > 1e-3
+    assert clear.mean() > 0.98
+    assert np.array_equal(model.predict(X[200:])[clear], peer.predict(X[200:])[clear])
+
+
 def test_overlapping_classes_store_fewer_rows():
     X, y = overlapping(7, n=400)
     y[::5] = 1 - y[::5]
@@ -206,6 +230,7 @@ def test_a_step_limit_warns_with_the_gap():
 @pytest.mark.parametrize(
     ("parameters", "weights", "message"),
     [
+        ({"tol": "small"}, None, r"tol must be a number .*, got 'small'.*duality gap to reach"),
         ({"loss": "log"}, None, r"loss must be one of .*'squared', 'hinge'.*got 'log'"),
         (
             {"loss": "hinge", "criterion": "meb"},

@@ -60,8 +60,8 @@ def many_digits(times=2):
 
 
 MODELS = {
-    "rbf": CoreVectorClassifier(),
-    "polynomial": CoreVectorClassifier(C=10.0, kernel="polynomial", gamma="scale", degree=2, coef0=1.0),
+    "rbf": CoreVectorClassifier(tol=0.05),
+    "polynomial": CoreVectorClassifier(10.0, kernel="polynomial", gamma="scale", degree=2, coef0=1.0, tol=0.05),
     "mmda": MaximumMarginDiscriminant(),
 }
 

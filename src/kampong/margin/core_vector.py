@@ -66,8 +66,9 @@ class CoreVectorClassifier(OnePassClassifier):
         The degree of the polynomial.
     coef0 : float
         The constant of the polynomial and of the sigmoid.
-    tol : float
-        The relative duality gap at which to stop; the papers' ε with criterion="meb" or "ball".
+    tol : float or "auto"
+        The relative duality gap at which to stop; the papers' ε with criterion="meb" or "ball". "auto" is 0.05 for the
+        squared slack, and 0.01 for the hinge loss: at 0.05 its constant b may still be far off, for little less time.
     criterion : {"gap", "meb", "ball"}
         The duality gap, or for kernels with a constant k(x, x): the papers' minimum enclosing ball, or a ball of fixed
         radius, which needs no solver (the ball vector machine).
@@ -160,7 +161,7 @@ class CoreVectorClassifier(OnePassClassifier):
         gamma: Any = "mean",
         degree: float = 3,
         coef0: float = 0.0,
-        tol: float = 0.05,
+        tol: float | str = "auto",
         criterion: str = "gap",
         selection: str = "furthest",
         class_weight: Any = None,
@@ -231,8 +232,8 @@ class CoreVectorClassifier(OnePassClassifier):
         worst = float(np.max(self.dual_gap_))
         if self.criterion != "gap" and worst > 0.5:
             warnings.warn(
-                f"{name}: all points are in the ball of 1 + {self.tol:g} times the radius, but the duality gap is "
-                f"still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
+                f"{name}: all points are in the ball of 1 + {self._tolerance:g} times the radius, but the duality gap "
+                f"is still {worst:.0%} of the objective. Use criterion='gap', or a smaller tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -250,6 +251,12 @@ class CoreVectorClassifier(OnePassClassifier):
         if self.probability:
             self._hold_out(by_folds(self, X, codes, counts, len(totals)))
         return self
+
+    @property
+    def _tolerance(self) -> Any:
+        if isinstance(self.tol, str) and self.tol == "auto":
+            return 0.01 if self.loss == "hinge" else 0.05
+        return self.tol
 
     def _check_own(self) -> float:
         """Check the parameters that only this classifier has; return C."""
@@ -304,7 +311,7 @@ class CoreVectorClassifier(OnePassClassifier):
 
     def _options(self, watcher: FitWatcher | None) -> Options:
         return Options(
-            float(self.tol),
+            float(self._tolerance),
             self.criterion,
             self.selection,
             max_steps=int(self.max_iter),
@@ -407,7 +414,7 @@ class CoreVectorClassifier(OnePassClassifier):
         rows = self._open_elsewhere(holder, columns, classes)
         hulls = remote_hulls(self._signs(codes), C)
         options = Options(
-            float(self.tol), max_steps=int(self.max_iter), block_bytes=self._budget, verbose=int(self.verbose)
+            float(self._tolerance), max_steps=int(self.max_iter), block_bytes=self._budget, verbose=int(self.verbose)
         )
         found = solve(rows, hulls, options, check_random_state(self.random_state))
         self._weights, self._codes = [solution.alpha for solution in found], codes

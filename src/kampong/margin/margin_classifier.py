@@ -138,10 +138,16 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
 
     # How.
 
+    @property
+    def _tolerance(self) -> Any:
+        """Return the relative duality gap to reach."""
+        return self.tol
+
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit could use."""
         name = type(self).__name__
-        check_number(name, "tol", self.tol, low=0.0, high=1e300, next_step="It is the relative duality gap to reach.")
+        step = "It is the relative duality gap to reach; leave it out for the default."
+        check_number(name, "tol", self._tolerance, low=0.0, high=1e300, next_step=step)
         step = "It is the budget for kernel rows, in megabytes."
         check_number(name, "cache_size", self.cache_size, low=1e-3, high=1e9, next_step=step)
         value = self.max_iter
@@ -307,7 +313,7 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
             which = [p for p, out in enumerate(outcomes) if out.status == status]
             if which:
                 worst = max(outcomes[p].gap.relative for p in which)
-                text = self._advice(status).format(gap=worst, tol=self.tol, max_iter=self.max_iter)
+                text = self._advice(status).format(gap=worst, tol=self._tolerance, max_iter=self.max_iter)
                 problems = (
                     "" if len(outcomes) == 1 else f" (classes {[self.classes_[p] for p in which[:5]]} vs the rest)"
                 )
