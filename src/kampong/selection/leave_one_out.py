@@ -77,11 +77,9 @@ class LeaveOneOut:
         self.sample = sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
-        values, self.vectors = linalg.eigh(
-            statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd"
-        )
-        self.values = np.maximum(values, 0.0)
-        self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
+        values, vectors = linalg.eigh(statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd")
+        means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0)
+        self.values, self.vectors, self.means = _occupied(np.maximum(values, 0.0), vectors, means @ vectors)
         self._take(sample)
         known = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         K, d = means.shape
@@ -113,7 +111,12 @@ class LeaveOneOut:
     @cached_property
     def rows(self) -> Float | None:
         """All rows along all eigenvectors, where columns are few."""
-        return tall_times(self.plain, self.vectors) if len(self.values) <= SETTINGS.exact_columns else None
+        return None if self.wide else tall_times(self.plain, self.vectors)
+
+    @property
+    def wide(self) -> bool:
+        """Tell whether columns are so many that not all directions are used."""
+        return self.statistics.n_features > SETTINGS.exact_columns
 
     def _take(self, sample: Sample) -> None:
         """Take classes and weights of the sample, and what leaves its class with each row."""
@@ -215,6 +218,25 @@ class LeaveOneOut:
         return self.validation_rows[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
 
 
+def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float, Float]:
+    """Return eigenvalues, eigenvectors and class means without directions in which no row differs from the mean.
+
+    Where nothing varies within classes only their means differ, which span few of those directions.
+    """
+    empty = int(np.searchsorted(values, NOTHING * values[-1], side="right"))
+    if empty <= len(means):
+        return values, vectors, means
+    _, sizes, turn = linalg.svd(means[:, :empty], full_matrices=False, check_finite=False)
+    turn = turn[sizes > NOTHING * np.linalg.norm(means)].T
+    if not turn.shape[1] and empty == len(values):
+        return values, vectors, means
+    return (
+        np.concatenate([np.zeros(turn.shape[1]), values[empty:]]),
+        np.hstack([vectors[:, :empty] @ turn, vectors[:, empty:]]),
+        np.hstack([means[:, :empty] @ turn, means[:, empty:]]),
+    )
+
+
 class Curve(NamedTuple):
     """The ridge of least errors, nodes and what each is worth, and the weights of a mixture at the best node."""
 
@@ -307,7 +329,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         Those in which no row knows itself tell the classes of rows of small classes, whose means they move far: where
         all directions are there, coordinates that know of no class serve as well.
         """
-        if len(self.rows.values) > SETTINGS.exact_columns:
+        if self.rows.wide:
             return self.wide
         return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
 
@@ -319,11 +341,9 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _more(self) -> Float:
         """Return the directions of largest within-class variance that are conjugate to Fisher's, as columns."""
         rows, d, p = self.rows, len(self.rows.values), len(self.components)
-        count = (
-            max(0, min(d, SETTINGS.exact_columns) - p) if self._offers_shapes() or d <= SETTINGS.exact_columns else 0
-        )
+        count = max(0, min(d, SETTINGS.exact_columns) - p) if self._offers_shapes() or not rows.wide else 0
         # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
-        lead = np.arange(d if d <= SETTINGS.exact_columns else count)
+        lead = np.arange(count if rows.wide else d)
         lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
         if not count or not len(lead):
             return np.empty((d, 0))
@@ -399,11 +419,9 @@ class LeaveOneOutEvidence(ClassEvidence):
 
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
-        d = len(self.rows.values)
-        return (
-            d > SETTINGS.exact_columns
-            and len(self.rows.codes) * len(self.rows.counts) * d <= SETTINGS.logistic_columns_cost
-        )
+        rows = self.rows
+        price = len(rows.codes) * len(rows.counts) * rows.statistics.n_features
+        return rows.wide and price <= SETTINGS.logistic_columns_cost
 
     def _logistic(self) -> Candidate:
         """Choose the penalty on rows that did not train the weights, and in the end train on all rows."""
@@ -414,13 +432,14 @@ class LeaveOneOutEvidence(ClassEvidence):
         scores: Float
         if self._sees_columns():
             # whitened, and a direction of small variance costs more: between the units of the columns and none
-            spread = rows.values + max(self.ridge, rows.usual)
-            root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
+            lift = max(self.ridge, rows.usual)
+            spread, mean = rows.values + lift, rows.values.sum() / rows.statistics.n_features + lift
+            root, shape = np.sqrt(spread), np.sqrt(mean / spread)
             seen = tall_times(rows.plain, rows.vectors / root)
         else:
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
-        if price > SETTINGS.logistic_cost and len(rows.values) > SETTINGS.exact_columns:
+        if price > SETTINGS.logistic_cost and rows.wide:
             validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
             others = np.ones(len(rows.codes), dtype=bool)
             others[validation_rows] = False
