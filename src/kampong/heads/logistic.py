@@ -209,7 +209,9 @@ def left_out_path(
     scores : array of shape (q, m, K)
         The scores without the row.
     """
-    theta, hessian, q, thetas, scores = None, None, points.shape[1] + 1, [], []
+    theta: Float | None = None
+    hessian: Float | None = None
+    q, thetas, scores = points.shape[1] + 1, [], []
     plain = problem_of(points, codes, own)
     for penalty in penalties:
         problem = plain.with_pull(pull_of(float(penalty), q, shape))

@@ -39,6 +39,7 @@ from kampong.selection.evidence import (
     Candidate,
     ClassEvidence,
     Parts,
+    Weighing,
     among_means,
     least_penalty,
     member_scores,
@@ -238,12 +239,12 @@ def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float
 
 
 class Curve(NamedTuple):
-    """The ridge of least errors, nodes and what each is worth, and the weights of a mixture at the best node."""
+    """The ridge of least errors, nodes and what each is worth, and a mixture at the best node."""
 
     ridge: float
     nodes: Float
     losses: Float
-    weights: Float | None
+    mixture: Weighing | None
 
 
 def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
@@ -259,14 +260,15 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
         scores = np.concatenate(
             [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
         )
-        weights, _ = fit_each(scores, validation, START, signed=PRIOR)
+        weights, logs = fit_each(scores, validation, START, signed=PRIOR)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
         curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
     pull = (SETTINGS.pull + 1.0 / validation.weights.sum()) * decades**2
     found = []
-    for one, at, losses, b in zip(views, nodes, curves, np.split(weights, len(views)), strict=True):
+    for place, (one, at, losses) in enumerate(zip(views, nodes, curves, strict=True)):
         ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
-        found.append(Curve(ridge, at, losses, b[np.argmin(losses + pull)]))
+        best = place * len(decades) + int(np.argmin(losses + pull))
+        found.append(Curve(ridge, at, losses, Weighing(weights[best], float(logs[best]))))
     return found
 
 
@@ -287,28 +289,28 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, the ridge of the directions for comparing heads, and near weights."""
+    """Rows that are left out one by one, the ridge of the directions for comparing heads, and a mixture near it."""
 
     rows: LeaveOneOut
     ridge: float
-    weights: Float | None = None
+    near: Weighing | None = None
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.weights)
+        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.near)
 
 
 class LeaveOneOutEvidence(ClassEvidence):
     """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
     def __init__(
-        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, weights: Float | None = None
+        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, near: Weighing | None = None
     ) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
             scores, noise = rows.members(rows.parts(ridge), rows.validation_rows)
             super().__init__(
-                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], weights
+                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], near
             )
             self.more = self._more()
         self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
@@ -463,7 +465,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             part = slice(4 * SETTINGS.wide_rows if rows.provisional else None)
 
             def train() -> Float:
-                return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
+                return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 40, shape)
 
         def build() -> Built:
             final, hidden = train(), self.hidden
@@ -494,7 +496,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
         trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
         fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
-        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 60, shape)
+        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape)
 
     def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.
