@@ -341,9 +341,9 @@ def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
     nothing = np.empty(0)
     curves = least_ridges(left_out) if given is None else [Curve(given, nothing, nothing, None)] * len(views)
     found = []
-    for rows, (ridge, nodes, losses, weights) in zip(left_out, curves, strict=True):
+    for rows, (ridge, nodes, losses, mixture) in zip(left_out, curves, strict=True):
         choice, positive = Choice(ridge, nodes, losses, len(rows.validation_rows)), max(ridge, 1e-9 * rows.usual)
-        found.append(Selected(choice, None, AtRidge(rows, positive, weights)))
+        found.append(Selected(choice, None, AtRidge(rows, positive, mixture)))
     return found
 
 
@@ -530,7 +530,8 @@ def _sampled(inside: Inside, statistics: Kept, components: Float, mean: Float) -
 def _learnt(statistics: ClassMeans, head: Head, directions: Float, shift: Float | None) -> HeldOutLosses:
     """Return what a sample of rows costs now that they are learnt."""
     assert keeps_rows(statistics)  # or there were no validation rows
-    sample = statistics.sample(SETTINGS.narrow_rows)
+    most = max(SETTINGS.fewest_rows, SETTINGS.curve_scores // len(statistics.classes))
+    sample = statistics.sample(min(SETTINGS.narrow_rows, most))
     points = project(sample.rows, directions, statistics.mean).astype(np.float64)
     validation = ValidationRows(sample.members.codes, sample.weights)
     return HeldOutLosses.of(head.scores(points), head, validation, shift, learnt=True)

@@ -38,7 +38,7 @@ def test_settled_weights_are_those_of_least_loss(seed, fresh):
     rows, codes, weights = drawn(seed, n=30)
     pull = np.array([0.02, 0.01, 0.02, 0.01, 1e-3])
     problem = Problem(rows, codes, weights / weights.sum(), pull)
-    found = settle(problem, np.zeros((3, 5)), fresh=fresh, gain=1e-15, most=60)
+    found = settle(problem, np.zeros((3, 5)), fresh=fresh, gain=1e-15, most=60)[0]
     least = by_hand(rows, codes, weights, pull, found)
     assert problem.both(found)[0] == pytest.approx(least, rel=1e-12)
     # convex: no step along a coordinate or along a chance direction gains, to the square of the step
@@ -55,7 +55,7 @@ def test_few_rows_show_the_way_and_all_decide(monkeypatch):
     found = []
     for bent in (100, 300, 900):
         monkeypatch.setattr(logistic_training, "BENT", bent)
-        found.append(settle(problem, np.zeros((4, 7)), fresh=True, gain=1e-18, most=100))
+        found.append(settle(problem, np.zeros((4, 7)), fresh=True, gain=1e-18, most=100)[0])
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-7)
     _, slope = problem.both(found[0])
@@ -68,7 +68,7 @@ def test_batches_come_near_to_the_least_loss(weighted):
     weights = weights if weighted else np.ones(3000)
     pull = np.append(np.full(30, 1e-2), 1e-6)
     problem = Problem(rows, codes, weights / weights.sum(), pull)
-    best, _ = problem.both(settle(problem, np.zeros((10, 31)), fresh=True, gain=1e-15, most=100))
+    best, _ = problem.both(settle(problem, np.zeros((10, 31)), fresh=True, gain=1e-15, most=100)[0])
     nothing = np.log(10)
     near = [problem.both(by_batches(rows[:, :-1], codes, weights, pull, np.zeros((10, 31)), n))[0] for n in (1, 3, 12)]
     assert near[0] - best < 0.1 * (nothing - best)
@@ -149,7 +149,7 @@ def test_a_row_left_out_scores_what_a_newton_step_without_it_gives(seed, classes
     rows, codes, weights = drawn(seed, n=40, classes=classes)
     weights, pull = weights / weights.sum(), np.array([0.02, 0.01, 0.02, 0.01, 1e-3])
     problem = Problem(rows, codes, weights, pull)
-    theta = settle(problem, np.zeros((classes, 5)), fresh=True, gain=1e-15, most=60)
+    theta = settle(problem, np.zeros((classes, 5)), fresh=True, gain=1e-15, most=60)[0]
     some, gone = np.arange(0, 40, 3), np.linspace(0.3, 1.0, 14)
     found = problem.left_out(theta, problem.curvature(problem.hessian(theta)), some, gone)
     for place, (row, share) in enumerate(zip(some, gone, strict=True)):

@@ -91,12 +91,17 @@ def left_out_by_hand(X, y, weights, row, ridge):
     return (X[row] - full) @ inverse @ (means - full).T, np.einsum("kd,de,ke->k", means - full, inverse, means - full)
 
 
-@given(seed=st.integers(0, 10**6), weighted=st.booleans(), features=st.sampled_from([2, 4]))
-def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted, features):
+@given(seed=st.integers(0, 10**6), weighted=st.booleans(), features=st.sampled_from([2, 4]), redundant=st.booleans())
+def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted, features, redundant):
     X, y = problem(seed, classes=3, rows=30, features=features)
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 3, 30) if weighted else np.ones(30, dtype=int)
+    if redundant:  # sums of the others, constant columns, and two that are constant within each class
+        same = rng.normal(size=(3, 2))[y]
+        X = np.hstack([X @ rng.normal(size=(features, 2 * features)), np.full((30, 3), 5.0), same])
+        features = X.shape[1]
     rows = LeaveOneOut(SampledScatter(features).update(X, y, weights))
+    assert len(rows.values) == (np.linalg.matrix_rank(X - X.mean(axis=0)) if redundant else features)
     ridge = 0.3 * rows.usual * 10.0 ** rng.uniform(-1, 3)
     parts = rows.parts(ridge)
     sample = SampledScatter(features).update(X, y, weights).sample()

@@ -374,10 +374,10 @@ def calibrate_each(scores: Float, validation: ValidationRows) -> list[tuple[floa
     return result
 
 
-def calibrated(scores: Float, sharpness: float, tail: float) -> Float:
+def calibrated(scores: Float, sharpness: float | Float, tail: float | Float) -> Float:
     """Return log-probabilities b L + c √(−L), L = log softmax(scores), made to sum to one again."""
     logs = log_softmax(scores)
-    if (sharpness, tail) == (1.0, 0.0):
+    if np.ndim(sharpness) == 0 and (sharpness, tail) == (1.0, 0.0):
         return logs
     bent = sharpness * logs + tail * np.sqrt(np.maximum(-logs, 0.0), where=np.isfinite(logs), out=np.zeros_like(logs))
     bent[np.isneginf(logs)] = -np.inf
@@ -405,9 +405,17 @@ def selection_loss(
     return float(_selection_loss(calibrated(scores, sharpness, tail), validation, rows_in_all))
 
 
-def selection_loss_each(scores: Float, validation: ValidationRows) -> Float:
-    """Return the selection_loss of several candidates, (B, n, K), validation by the same rows as they are."""
-    return _selection_loss(log_softmax(scores), validation, None)
+def selection_loss_each(
+    scores: Float,
+    validation: ValidationRows,
+    sharpness: float | Float = 1.0,
+    tail: float | Float = 0.0,
+    rows_in_all: float | None = None,
+) -> Float:
+    """Return the selection_loss of several candidates, (B, n, K), each with its own calibration, (B,), where given."""
+    if np.ndim(sharpness):
+        sharpness, tail = (np.reshape(one, (-1, 1, 1)) for one in (sharpness, tail))
+    return _selection_loss(calibrated(scores, sharpness, tail), validation, rows_in_all)
 
 
 def _selection_loss(logs: Float, validation: ValidationRows, rows_in_all: float | None) -> Float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from kampong.heads.calibration import GAIN
 from kampong.heads.linear import LinearHead
 from kampong.heads.logistic_training import BENT, Problem, settle
 
@@ -153,7 +154,7 @@ def fit_logistic(
     problem, pull = problem_of(points, codes, own), pull_of(penalty, q, shape)
     problem = problem.with_pull(pull)
     if K * q <= FEW and most > NEW_STEPS:
-        return settle(problem, start, fresh=fresh, gain=gain, most=most)
+        return settle(problem, start, fresh=fresh, gain=gain, most=most)[0]
     # The loss bends by about half the prior of a class along a whitened coordinate: that is the unit of a row.
     unit = 1.0 / np.sqrt(np.maximum(counts / counts.sum(), 1e-4)[:, None] * 0.5 + pull)
 
@@ -208,14 +209,16 @@ def left_out_path(
     scores : array of shape (q, m, K)
         The scores without the row.
     """
-    theta, hessian, q, thetas, scores = None, None, points.shape[1] + 1, [], []
+    theta: Float | None = None
+    hessian: Float | None = None
+    q, thetas, scores = points.shape[1] + 1, [], []
     plain = problem_of(points, codes, own)
     for penalty in penalties:
         problem = plain.with_pull(pull_of(float(penalty), q, shape))
-        begin = start_of(counts, q) if theta is None else theta
-        theta = settle(problem, begin, fresh=theta is None, gain=1e-8, most=60, hessian=hessian)
-        few = problem.few(BENT)
-        hessian = few.hessian(theta)
+        begin, before, few = start_of(counts, q) if theta is None else theta, hessian, problem.few(BENT)
+        theta, hessian = settle(problem, begin, fresh=theta is None, gain=GAIN, most=60, hessian=before)
+        if hessian is before:  # that of another penalty
+            hessian = few.hessian(theta)
         thetas.append(theta)
         scores.append(problem.left_out(theta, few.curvature(hessian), some, gone))
     return thetas, np.stack(scores)

@@ -149,19 +149,21 @@ class Problem:
         (K, q), rows = theta.shape, self.rows[some]
         C, chances, m = contrasts(K), self.chances(theta, rows), len(some)
         inverse, _ = linalg.lapack.dpotri(factor[0], lower=factor[1])  # its upper half
-        np.copyto(inverse, inverse.T, where=np.tri(len(inverse), k=-1, dtype=bool))
-        spread = np.empty((m, K - 1, K - 1))
+        spread = np.empty((K - 1, K - 1, m))
         for a in range(K - 1):
-            moved = (rows @ inverse[a * q : (a + 1) * q, a * q :]).reshape(m, K - 1 - a, q)
-            spread[:, a, a:] = spread[:, a:, a] = np.matmul(moved, rows[:, :, None])[..., 0]
-        weights = (self.weights[some] * gone)[:, None]
+            mine = inverse[a * q : (a + 1) * q, a * q :]
+            mine[:, :q] = np.triu(mine[:, :q]) + np.triu(mine[:, :q], 1).T
+            moved = (rows @ mine).reshape(m, K - 1 - a, q)
+            spread[a, a:] = spread[a:, a] = np.einsum("mkq,mq->km", moved, rows)
+        weights = self.weights[some] * gone
+        weighed = np.ascontiguousarray(spread.transpose(2, 0, 1)) * weights[:, None, None]
         error = chances.copy()
         error[np.arange(m), self.codes[some]] -= 1.0
         mean = chances @ C
         curvature = (chances @ (C[:, :, None] * C[:, None, :]).reshape(K, -1)).reshape(m, K - 1, K - 1)
         curvature -= mean[:, :, None] * mean[:, None, :]
-        system = np.eye(K - 1) - np.matmul(spread, weights[:, :, None] * curvature)
-        shift = np.matmul(spread, (weights * (error @ C))[:, :, None])
+        system = np.eye(K - 1) - np.matmul(weighed, curvature)
+        shift = np.matmul(weighed, (error @ C)[:, :, None])
         return np.asarray(rows @ theta.T + np.linalg.solve(system, shift)[..., 0] @ C.T)
 
 
@@ -173,7 +175,7 @@ def contrasts(K: int) -> Float:
 
 def settle(
     problem: Problem, theta: Float, *, fresh: bool, gain: float, most: int, hessian: Float | None = None
-) -> Float:
+) -> tuple[Float, Float]:
     """Return the weights of least loss: Newton steps, or quasi-Newton steps from a Hessian that few of the rows show.
 
     Parameters
@@ -189,22 +191,28 @@ def settle(
     most : int
         The most steps.
     hessian : array, optional
-        That of the loss at the start, if it is known.
+        That of the loss near the start, if it is known.
 
     Returns
     -------
-    array of shape (K, q)
+    theta : array of shape (K, q)
         The weights.
+    hessian : array of shape ((K − 1) q, (K − 1) q)
+        The last Hessian of the loss that was used: near the weights, unless a distant one was given.
     """
     few, theta = problem.few(BENT), theta - theta.mean(axis=0)
     if fresh and len(problem.rows) * theta.size**2 > LARGE:
         # the answer bends otherwise than the start, so its Hessian is taken again where this ends
-        theta = _descend(few, theta, few.curvature(few.hessian(theta)), 1e-4, most)
-    return _descend(problem, theta, few.curvature(few.hessian(theta) if hessian is None else hessian), gain, most)
+        theta, _ = _descend(few, theta, few.hessian(theta), 1e-4, most)
+    return _descend(problem, theta, few.hessian(theta) if hessian is None else hessian, gain, most)
 
 
-def _descend(problem: Problem, theta: Float, factor: tuple[Float, bool], gain: float, most: int) -> Float:
-    """Go down by Newton's method where a Hessian costs little, else by L-BFGS that begins with a factored one."""
+def _descend(problem: Problem, theta: Float, hessian: Float, gain: float, most: int) -> tuple[Float, Float]:
+    """Go down by Newton's method where a Hessian costs little, else by L-BFGS that begins with a given one.
+
+    It returns the weights and the last Hessian.
+    """
+    factor = problem.curvature(hessian)
     known: list[tuple[Float, Float, float]] = []
     exact, C = len(problem.rows) * theta.size**2 <= LARGE, contrasts(len(theta))
     goal, slope = problem.both(theta)
@@ -219,21 +227,22 @@ def _descend(problem: Problem, theta: Float, factor: tuple[Float, bool], gain: f
             step += (share - float(change @ step) / product) * move
         fall, turned = float(slope.ravel() @ step), step.reshape(theta.shape)
         if fall < gain:
-            return theta - turned
+            return theta - turned, hessian
         length, new = 1.0, problem.both(theta - turned)
         while new[0] > goal - 1e-4 * length * fall + 1e-15 and length > 1e-4:
             length /= 2
             new = problem.both(theta - length * turned)
         theta = theta - length * turned
         if exact:
-            factor = problem.curvature(problem.hessian(theta))
+            hessian = problem.hessian(theta)
+            factor = problem.curvature(hessian)
         else:
             move, change = -length * step, (new[1] - slope).ravel()
             product = float(move @ change)
             if product > 0:
                 known = [*known[1 - MEMORY :], (move, change, product)]
         goal, slope = new
-    return theta
+    return theta, hessian
 
 
 def by_batches(

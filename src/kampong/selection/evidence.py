@@ -21,6 +21,7 @@ from kampong.heads.calibration import (
     least_point,
     log_softplus,
     selection_loss,
+    selection_loss_each,
 )
 from kampong.heads.head import HEADS, build_head
 from kampong.heads.hinge import Hinge
@@ -69,6 +70,13 @@ class Candidate:
     name: str
     scores: Float
     build: Callable[[], Built]
+
+
+class Weighing(NamedTuple):
+    """The weights of a mixture, and its log-loss."""
+
+    weights: Float
+    loss: float
 
 
 class Evidence(ABC):
@@ -216,6 +224,11 @@ def least_penalty(
     return float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1])), best
 
 
+def _calibration(sharpness: float, tail: float) -> Callable[[Head], Head]:
+    """Return what gives a head a calibration."""
+    return lambda head: replace(head, sharpness=sharpness, tail=tail)
+
+
 class ClassEvidence(Evidence):
     """Evidence where a row has one label: heads that follow from class means and covariance, and trained ones.
 
@@ -231,8 +244,8 @@ class ClassEvidence(Evidence):
         What is known of the classes, for the head that is built in the end.
     n_features : int
         The number of columns.
-    begin : array of shape (4,), optional
-        Weights near those of the mixture, for instance at a ridge nearby.
+    near : Weighing, optional
+        Weights near those of the four, and their log-loss, for instance at a ridge nearby; fitted without.
     """
 
     validation: ValidationRows
@@ -244,11 +257,11 @@ class ClassEvidence(Evidence):
         noise: float,
         inside: Inside,
         n_features: int,
-        begin: Float | None = None,
+        near: Weighing | None = None,
     ) -> None:
         self.scores, self.validation, self.noise, self.inside = scores, validation, noise, inside
         self.nothing: Float = np.empty((0, n_features))
-        self.weights, self.loss = fit_weights(scores, validation, START, signed=PRIOR, begin=begin)
+        self.near = near or Weighing(*fit_weights(scores, validation, START, signed=PRIOR))
         self._candidates: dict[str, Candidate] = {}
 
     @property
@@ -263,10 +276,9 @@ class ClassEvidence(Evidence):
         scores = np.stack([self.candidate(name).scores for name in names])
         _, losses = fit_each(scores[:, None], self.validation, START[:1])
         first, trained = names[int(np.argmin(losses))], self._linear_name()
-        if not trained or self._mixes_linear():
+        if not trained or self._mixes_linear() or self._weighed.loss <= SETTINGS.quadratic_gain * self.near.loss:
             return [first, Mixture.name]
-        _, loss = self._weighed
-        return [first, trained, Mixture.name] if loss > SETTINGS.quadratic_gain * self.loss else [first, Mixture.name]
+        return [first, trained, Mixture.name]
 
     def candidate(self, name: str) -> Candidate:
         """Return the candidate of this name, worked out once."""
@@ -276,22 +288,22 @@ class ClassEvidence(Evidence):
 
     def calibrated(self, candidates: list[Candidate]) -> list[tuple[float, Callable[[Head], Head]]]:
         """Return the smooth errors of each candidate at its best calibration, and what gives its head that."""
-        found: dict[str, tuple[float, float]] = {}
+        found: dict[str, tuple[float, Callable[[Head], Head]]] = {}
+        weight = float(self.validation.weights.sum())
         for n in {len(one.scores) for one in candidates}:
             same = [one for one in candidates if len(one.scores) == n]
-            fitted = calibrate_each(np.stack([one.scores for one in same]), self.validation.first(n))
-            found |= {one.name: values for one, values in zip(same, fitted, strict=True)}
-        return [self._at_calibration(one.scores, *found[one.name]) for one in candidates]
-
-    def _at_calibration(self, scores: Float, sharpness: float, tail: float) -> tuple[float, Callable[[Head], Head]]:
-        n, weight = len(scores), float(self.validation.weights.sum())
-        validation = self.validation.first(n)
-        loss = selection_loss(scores, validation, sharpness, tail, weight)
-        if n < len(self.validation.codes):
-            # by some of the rows only: what these are harder than the others for the mixture, they are for any head
-            mixed = np.tensordot(self.weights, self.scores, 1)
-            loss += selection_loss(mixed, self.validation) - selection_loss(mixed[:n], validation, rows_in_all=weight)
-        return loss, lambda head: replace(head, sharpness=sharpness, tail=tail)
+            scores, validation = np.stack([one.scores for one in same]), self.validation.first(n)
+            fitted = calibrate_each(scores, validation)
+            sharpness, tail = np.transpose(fitted)
+            losses = selection_loss_each(scores, validation, sharpness, tail, weight)
+            if n < self.n_rows:
+                # by some of the rows only: what these are harder than the others for the mixture, they are for any head
+                mixed = np.tensordot(self.near.weights, self.scores, 1)
+                losses += selection_loss(mixed, self.validation)
+                losses -= selection_loss(mixed[:n], validation, rows_in_all=weight)
+            for one, loss, values in zip(same, losses.tolist(), fitted, strict=True):
+                found[one.name] = loss, _calibration(*values)
+        return [found[one.name] for one in candidates]
 
     def enough(self, least: float) -> float:
         """Return the least selection loss and a little."""
@@ -348,17 +360,15 @@ class ClassEvidence(Evidence):
         return {place: self.candidate(name) for place, name in names.items() if name}
 
     @cached_property
-    def _weighed(self) -> tuple[Float, float]:
+    def _weighed(self) -> Weighing:
         """The weights of all members of the mixture, and its log-loss."""
-        if not self._members:
-            return np.append(self.weights, np.zeros(TRAINED + 1 - MEMBERS)), self.loss
         every = np.concatenate([self.scores, *(member.scores[None] for member in self._members.values())])
-        start = np.append(START, np.zeros(len(self._members)))
-        begin = np.append(self.weights, np.zeros(len(self._members)))
+        more = np.zeros(len(self._members))
+        start, begin = np.append(START, more), np.append(self.near.weights, more)
         found, loss = fit_weights(every, self.validation, start, signed=PRIOR, begin=begin)
         weights = np.zeros(TRAINED + 1)
         weights[[*range(MEMBERS), *self._members]] = found
-        return weights, loss
+        return Weighing(weights, loss)
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained: "" for none."""

@@ -39,6 +39,7 @@ from kampong.selection.evidence import (
     Candidate,
     ClassEvidence,
     Parts,
+    Weighing,
     among_means,
     least_penalty,
     member_scores,
@@ -77,11 +78,9 @@ class LeaveOneOut:
         self.sample = sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
-        values, self.vectors = linalg.eigh(
-            statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd"
-        )
-        self.values = np.maximum(values, 0.0)
-        self.means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0) @ self.vectors
+        values, vectors = linalg.eigh(statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd")
+        means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0)
+        self.values, self.vectors, self.means = _occupied(np.maximum(values, 0.0), vectors, means @ vectors)
         self._take(sample)
         known = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         K, d = means.shape
@@ -113,7 +112,12 @@ class LeaveOneOut:
     @cached_property
     def rows(self) -> Float | None:
         """All rows along all eigenvectors, where columns are few."""
-        return tall_times(self.plain, self.vectors) if len(self.values) <= SETTINGS.exact_columns else None
+        return None if self.wide else tall_times(self.plain, self.vectors)
+
+    @property
+    def wide(self) -> bool:
+        """Tell whether columns are so many that not all directions are used."""
+        return self.statistics.n_features > SETTINGS.exact_columns
 
     def _take(self, sample: Sample) -> None:
         """Take classes and weights of the sample, and what leaves its class with each row."""
@@ -215,13 +219,32 @@ class LeaveOneOut:
         return self.validation_rows[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
 
 
+def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float, Float]:
+    """Return eigenvalues, eigenvectors and class means without directions in which no row differs from the mean.
+
+    Where nothing varies within classes only their means differ, which span few of those directions.
+    """
+    empty = int(np.searchsorted(values, NOTHING * values[-1], side="right"))
+    if empty <= len(means):
+        return values, vectors, means
+    _, sizes, turn = linalg.svd(means[:, :empty], full_matrices=False, check_finite=False)
+    turn = turn[sizes > NOTHING * np.linalg.norm(means)].T
+    if not turn.shape[1] and empty == len(values):
+        return values, vectors, means
+    return (
+        np.concatenate([np.zeros(turn.shape[1]), values[empty:]]),
+        np.hstack([vectors[:, :empty] @ turn, vectors[:, empty:]]),
+        np.hstack([means[:, :empty] @ turn, means[:, empty:]]),
+    )
+
+
 class Curve(NamedTuple):
-    """The ridge of least errors, nodes and what each is worth, and the weights of a mixture at the best node."""
+    """The ridge of least errors, nodes and what each is worth, and a mixture at the best node."""
 
     ridge: float
     nodes: Float
     losses: Float
-    weights: Float | None
+    mixture: Weighing | None
 
 
 def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
@@ -237,14 +260,15 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
         scores = np.concatenate(
             [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
         )
-        weights, _ = fit_each(scores, validation, START, signed=PRIOR)
+        weights, logs = fit_each(scores, validation, START, signed=PRIOR)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
         curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
     pull = (SETTINGS.pull + 1.0 / validation.weights.sum()) * decades**2
     found = []
-    for one, at, losses, b in zip(views, nodes, curves, np.split(weights, len(views)), strict=True):
+    for place, (one, at, losses) in enumerate(zip(views, nodes, curves, strict=True)):
         ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
-        found.append(Curve(ridge, at, losses, b[np.argmin(losses + pull)]))
+        best = place * len(decades) + int(np.argmin(losses + pull))
+        found.append(Curve(ridge, at, losses, Weighing(weights[best], float(logs[best]))))
     return found
 
 
@@ -265,28 +289,28 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, the ridge of the directions for comparing heads, and near weights."""
+    """Rows that are left out one by one, the ridge of the directions for comparing heads, and a mixture near it."""
 
     rows: LeaveOneOut
     ridge: float
-    weights: Float | None = None
+    near: Weighing | None = None
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.weights)
+        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.near)
 
 
 class LeaveOneOutEvidence(ClassEvidence):
     """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
     def __init__(
-        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, weights: Float | None = None
+        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, near: Weighing | None = None
     ) -> None:
         self.rows, self.ridge, self.components = rows, ridge, components
         with one_blas_thread():
             scores, noise = rows.members(rows.parts(ridge), rows.validation_rows)
             super().__init__(
-                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], weights
+                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], near
             )
             self.more = self._more()
         self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
@@ -307,7 +331,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         Those in which no row knows itself tell the classes of rows of small classes, whose means they move far: where
         all directions are there, coordinates that know of no class serve as well.
         """
-        if len(self.rows.values) > SETTINGS.exact_columns:
+        if self.rows.wide:
             return self.wide
         return tall_times(self.rows.plain, np.concatenate([self.components, self.hidden]).T)
 
@@ -319,11 +343,9 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _more(self) -> Float:
         """Return the directions of largest within-class variance that are conjugate to Fisher's, as columns."""
         rows, d, p = self.rows, len(self.rows.values), len(self.components)
-        count = (
-            max(0, min(d, SETTINGS.exact_columns) - p) if self._offers_shapes() or d <= SETTINGS.exact_columns else 0
-        )
+        count = max(0, min(d, SETTINGS.exact_columns) - p) if self._offers_shapes() or not rows.wide else 0
         # All directions where there are few, else the first; where nothing varies, a direction would be rounding.
-        lead = np.arange(d if d <= SETTINGS.exact_columns else count)
+        lead = np.arange(count if rows.wide else d)
         lead = d - 1 - lead[rows.values[d - 1 - lead] > NOTHING * rows.values[-1]]
         if not count or not len(lead):
             return np.empty((d, 0))
@@ -399,11 +421,9 @@ class LeaveOneOutEvidence(ClassEvidence):
 
     def _sees_columns(self) -> bool:
         """Tell whether a logistic head looks at all columns: Fisher's directions may leave out what it could use."""
-        d = len(self.rows.values)
-        return (
-            d > SETTINGS.exact_columns
-            and len(self.rows.codes) * len(self.rows.counts) * d <= SETTINGS.logistic_columns_cost
-        )
+        rows = self.rows
+        price = len(rows.codes) * len(rows.counts) * rows.statistics.n_features
+        return rows.wide and price <= SETTINGS.logistic_columns_cost
 
     def _logistic(self) -> Candidate:
         """Choose the penalty on rows that did not train the weights, and in the end train on all rows."""
@@ -414,13 +434,14 @@ class LeaveOneOutEvidence(ClassEvidence):
         scores: Float
         if self._sees_columns():
             # whitened, and a direction of small variance costs more: between the units of the columns and none
-            spread = rows.values + max(self.ridge, rows.usual)
-            root, shape = np.sqrt(spread), np.sqrt(spread.mean() / spread)
+            lift = max(self.ridge, rows.usual)
+            spread, mean = rows.values + lift, rows.values.sum() / rows.statistics.n_features + lift
+            root, shape = np.sqrt(spread), np.sqrt(mean / spread)
             seen = tall_times(rows.plain, rows.vectors / root)
         else:
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
-        if price > SETTINGS.logistic_cost and len(rows.values) > SETTINGS.exact_columns:
+        if price > SETTINGS.logistic_cost and rows.wide:
             validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
             others = np.ones(len(rows.codes), dtype=bool)
             others[validation_rows] = False
@@ -444,7 +465,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             part = slice(4 * SETTINGS.wide_rows if rows.provisional else None)
 
             def train() -> Float:
-                return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 60, shape)
+                return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 40, shape)
 
         def build() -> Built:
             final, hidden = train(), self.hidden
@@ -475,7 +496,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
         trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
         fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
-        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 60, shape)
+        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape)
 
     def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.
