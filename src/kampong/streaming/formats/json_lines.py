@@ -101,18 +101,24 @@ class JsonLines(LineFormat):
 
 JSON_LINES = JsonLines()
 
+NO_MARKS = bytes.maketrans(b"", b"").translate(None, b"{}\n[\0NI")
+"""The bytes that do not show whether lines are flat objects."""
+
 
 def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
     """Return the columns of lines that are one flat object each, read at once; None if others may be among them.
 
     Lines with a list, or with anything that pyarrow reads in another way than msgspec, are others.
     """
-    data = data if data.endswith(b"\n") else data + b"\n"
-    lines = data.count(b"\n")
-    one_each = data.startswith(b"{") and data.count(b"\n{") == lines - 1 and data.count(b"}\n") == lines
-    if not one_each or data.count(b"{") != lines or data.count(b"}") != lines:
+    if not schema.fills or schema.flatten:
         return None
-    if not schema.fills or schema.flatten or any(one in data for one in (b"[", b"\0", b"NaN", b"Inf")):
+    data = data if data.endswith(b"\n") else data + b"\n"
+    marks = data.translate(None, NO_MARKS)
+    if (b"N" in marks and b"NaN" in data) or (b"I" in marks and b"Inf" in data):
+        return None
+    marks = marks.translate(None, b"NI")
+    lines = len(marks) // 3
+    if marks != b"{}\n" * lines:
         return None
     kinds = pa.schema([(name, pa.float64() if name in schema.numeric else pa.string()) for name in schema.used])
     try:
@@ -123,6 +129,8 @@ def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
             parse_options=pa.json.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="infer"),
         )
     except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if len(table) != lines:
         return None
     if schema.label is not None and not set(table.column_names) <= set(schema.columns):
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections import deque
+from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong.streaming.errors import OutputError, SourceError, UsageError
 from kampong.streaming.sources.blocks import PAUSE
-from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
+from kampong.streaming.sources.connections import AWAY, WRITE_AGAIN, Feed, Record, Sink, Waiting, dropped
+from kampong.streaming.sources.messages import BrokerKind
 from kampong.streaming.sources.positions import LARGEST
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class KafkaFeed(Feed):
             self.close()
             raise
         self._partitions = sorted(topic.partitions)
-        self.identity, self.waiting = f"kafka {found.cluster_id} {self._topic}", [deque() for _ in self._partitions]
+        self.identity, self.waiting = f"kafka {found.cluster_id} {self._topic}", [Waiting() for _ in self._partitions]
         count = len(self._partitions)
         self._ends: list[int] | None = None
         self._over, self._paused = [False] * count, [False] * count
@@ -103,26 +104,41 @@ class KafkaFeed(Feed):
 
     def fetch(self, seconds: float) -> None:
         """Add messages to those that wait; the client finds a broker again that was gone."""
+        fetched: dict[int, tuple[list[Record], list[int]]] = {one: ([], []) for one in self._partitions}
         for message in self._ask(lambda: self._consumer.consume(LARGEST, seconds)):
             if message.error() is None:
-                self._add(message)
+                records, offsets = fetched[message.partition()]
+                records.append(message.value() or b"")
+                offsets.append(message.offset())
             else:
                 self._note(message)
+        for i, (records, offsets) in enumerate(fetched.values()):
+            if offsets:
+                self._add(i, records, offsets)
         for i, some in enumerate(self.waiting):
             if (len(some) > MOST) != self._paused[i] and (not self._paused[i] or len(some) < LARGEST):
                 self._paused[i] = not self._paused[i]
                 act = self._consumer.pause if self._paused[i] else self._consumer.resume
                 self._ask(lambda act=act, i=i: act([self._place(i)]))
 
-    def _add(self, message: Any) -> None:
-        """Add a message, unless it came after the end."""
-        partition, offset = message.partition(), message.offset()
-        i = self._partitions.index(partition)
-        end = None if self._ends is None else self._ends[i]
-        if end is None or offset < end:
-            key = f"{self._topic}-{partition}-{offset}"
-            self.waiting[i].append(Message(message.value() or b"", "", offset, offset + 1, key))
-        self._over[i] = end is not None and offset + 1 >= end
+    def _add(self, i: int, records: list[Record], offsets: list[int]) -> None:
+        """Add messages of a partition, without those that came after the end."""
+        end, last = None if self._ends is None else self._ends[i], offsets[-1]
+        wanted = None if end is None or last < end else bisect_left(offsets, end)
+        self.waiting[i].add(records[:wanted], offsets[:wanted])
+        self._over[i] = self._over[i] or (end is not None and last + 1 >= end)
+
+    def after(self, mark: Any) -> int:
+        """Return the offset after that of a message."""
+        return int(mark) + 1
+
+    def number(self, mark: Any) -> int:
+        """Return the offset of a message."""
+        return int(mark)
+
+    def key(self, partition: int, mark: Any) -> str:
+        """Return topic, partition and offset of a message."""
+        return f"{self._topic}-{self._partitions[partition]}-{mark}"
 
     def _note(self, message: Any) -> None:
         """Take an event that is no message: the end of a partition, or an error that does not pass by itself."""

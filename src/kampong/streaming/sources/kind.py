@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.formats.format import AnyPlace, Format, Opened
-    from kampong.streaming.sources.messages import Sink
+    from kampong.streaming.sources.connections import Sink
     from kampong.streaming.sources.source import Source
 
 

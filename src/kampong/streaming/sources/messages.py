@@ -2,131 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from kampong._core.extras import extra
 from kampong.streaming import formats
 from kampong.streaming.columns.records import Batch, Dead, shown
-from kampong.streaming.errors import ResumeError, SourceError, UsageError
+from kampong.streaming.errors import ResumeError, UsageError
 from kampong.streaming.formats.format import LineFormat
 from kampong.streaming.sources.address import Address
 from kampong.streaming.sources.blocks import LATE, PAUSE, Block
+from kampong.streaming.sources.connections import Taken
 from kampong.streaming.sources.kind import Kind
 from kampong.streaming.sources.positions import Position
 
 if TYPE_CHECKING:
     import threading
-    from collections import deque
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.formats.format import AnyPlace, Format
+    from kampong.streaming.sources.connections import Feed, Sink
     from kampong.streaming.sources.source import Source
 
 STARTS = ("", "earliest", "latest")
-AWAY = 60.0
-"""Seconds that a server to which messages are written may be away."""
-
-WRITE_AGAIN = "Check the address and the server, then start again: the run goes on from its last save."
-
-
-class Message(NamedTuple):
-    """A message: its bytes or what is wrong with it, its number, where its partition goes on after it, and its key."""
-
-    data: bytes
-    wrong: str
-    number: int
-    after: int | str
-    key: str = ""
-
-
-class Feed(ABC):
-    """An open connection to the messages of a stream.
-
-    Attributes
-    ----------
-    identity : str
-        What tells the stream from others, wherever its server is.
-    waiting : list of deque of Message
-        The messages of each partition that were fetched and not taken.
-    """
-
-    identity: str
-    waiting: list[deque[Message]]
-
-    @abstractmethod
-    def start(self, at: Sequence[Any], choice: str, *, ends: bool) -> list[Any]:
-        """Begin to read.
-
-        Parameters
-        ----------
-        at : sequence
-            Where each partition goes on; those that are not in it begin with their first message.
-        choice : {"", "earliest", "latest"}
-            Where to go on if there is no such place, or if it has been dropped.
-        ends : bool
-            Whether to end with the messages that are there now.
-
-        Returns
-        -------
-        list
-            Where each partition goes on, found and checked.
-        """
-
-    @abstractmethod
-    def fetch(self, seconds: float) -> None:
-        """Add messages to those that wait; return after this many seconds if none come."""
-
-    @abstractmethod
-    def over(self, partition: int) -> bool:
-        """Tell whether a partition has nothing more that is to be read."""
-
-    def show(self, at: Sequence[Any]) -> None:  # noqa: B027
-        """Show in the server how far a saved model has come, where there is a way; called after `close` too."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class Sink(ABC):
-    """An open connection that writes messages to a stream, each with the key of the record that it is about."""
-
-    @abstractmethod
-    def begin(self, sent: int | None) -> int:
-        """Begin to write.
-
-        Parameters
-        ----------
-        sent : int or None
-            What `flush` returned when the model was last saved: messages after it may be there and come again. None to
-            write after what is there.
-
-        Returns
-        -------
-        int
-            How far the stream has come, as `flush` returns it.
-        """
-
-    @abstractmethod
-    def send(self, messages: Sequence[tuple[str, bytes]]) -> None:
-        """Send messages, each with its key; wait only if too many are on their way."""
-
-    @abstractmethod
-    def flush(self) -> int:
-        """Wait until the server has all messages; return how far the stream has come."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
 
 
 class BrokerKind(Kind):
@@ -191,20 +96,17 @@ class MessageBlock(Block):
 
     Attributes
     ----------
-    usable : tuple of int
+    usable : sequence of int
         Which of the messages the lines are.
-    numbers : tuple of int
-        Their numbers in their partitions.
     unusable : tuple of Dead
         The other messages.
-    keys : tuple of str
-        What tells each message from all others.
+    taken : Taken, optional
+        All of them.
     """
 
-    usable: tuple[int, ...] = ()
-    numbers: tuple[int, ...] = ()
+    usable: Sequence[int] = ()
     unusable: tuple[Dead, ...] = ()
-    keys: tuple[str, ...] = ()
+    taken: Taken | None = None
 
     @property
     def blank(self) -> bool:
@@ -224,8 +126,9 @@ class MessageBlock(Block):
     def lines(self, spans: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, bytes]]:
         """Return each message: which one it is of this source, its number in its partition, and its bytes."""
         texts = self.data.removesuffix(b"\n").split(b"\n") if self.usable else []
-        where = zip(self.usable, self.numbers, texts, strict=True)
-        return [(self.line + i + 1, number, text) for i, number, text in where]
+        assert self.taken is not None
+        number = self.taken.number
+        return [(self.line + i + 1, number(i), text) for i, text in zip(self.usable, texts, strict=True)]
 
 
 class Messages:
@@ -264,24 +167,25 @@ class Messages:
         while (taken := self._take()) is not None:
             yield self._block(*taken)
 
-    def _take(self) -> tuple[list[Message], int] | None:
+    def _take(self) -> tuple[Taken, int] | None:
         """Return messages, one of each partition in turn, and whose turn is next; None at the end.
 
         A partition that has nothing yet is waited for, so that the order is the same in every run. Only a followed
         stream passes over it, after a second.
         """
-        taken: list[Message] = []
+        taken = Taken(self._feed)
         waiting, turn, missed = self._feed.waiting, self.place.turn, 0
         late, wanted = time.monotonic() + LATE, self.place.size
         while len(taken) < wanted:
-            if rounds := min((wanted - len(taken)) // len(waiting), *map(len, waiting)):
-                taken += self._rounds(turn, rounds)
-                missed = 0
+            order = [i for i in (*range(turn, len(waiting)), *range(turn)) if waiting[i] or not self._feed.over(i)]
+            rounds = min((len(waiting[i]) for i in order), default=0)
+            if order and (rounds := min(rounds, (wanted - len(taken)) // len(order))):
+                for i, after in zip(order, taken.take(order, rounds), strict=True):
+                    self._at[i] = after
+                turn, missed = (order[-1] + 1) % len(waiting), 0
                 continue
             if waiting[turn]:
-                message = waiting[turn].popleft()
-                self._at[turn], missed = message.after, 0
-                taken.append(message)
+                (self._at[turn],), missed = taken.take([turn], 1), 0
             elif self._feed.over(turn) or (self._follow and (missed or time.monotonic() >= late)):
                 missed += 1
             else:
@@ -299,38 +203,36 @@ class Messages:
                 missed = 0
         return (taken, turn) if taken else None
 
-    def _rounds(self, turn: int, rounds: int) -> Iterator[Message]:
-        """Return this many messages of each partition, in turns."""
-        order = [*range(turn, len(self._feed.waiting)), *range(turn)]
-        each = [[self._feed.waiting[i].popleft() for _ in range(rounds)] for i in order]
-        for i, some in zip(order, each, strict=True):
-            self._at[i] = some[-1].after
-        return itertools.chain.from_iterable(zip(*each, strict=True))
-
-    def _block(self, taken: Sequence[Message], turn: int) -> MessageBlock:
+    def _block(self, taken: Taken, turn: int) -> MessageBlock:
         """Return messages as a block, with the place after them."""
         before, self.place, self._found = self.place, self.place.after(len(taken), self._at, turn), True
-        lines, usable, dead = [], [], []
-        for i, one in enumerate(taken):
-            wrong = one.wrong
-            if not one.data.strip():
-                wrong = wrong or "the message is empty"
-            elif len(one.data) > self._most:
-                wrong = f"the message has {len(one.data):,} bytes, more than a record may have"
-            if wrong:
-                dead.append(Dead(i, before.in_source + i + 1, one.number, wrong, shown(one.data)))
-                continue
-            lines.append(one.data)
-            usable.append(i)
+        lines, usable, dead = self._lines(taken, before.in_source)
         data = b"\n".join(lines) + b"\n" if lines else b""
         if data.count(b"\n") > len(lines):
             # A message is one record: a line break in it is a space, as between the parts of a JSON object.
             data = b"\n".join(line.replace(b"\n", b" ") for line in lines) + b"\n"
-        numbers = tuple(taken[i].number for i in usable)
-        keys, end = tuple(one.key for one in taken), cast("Any", self.place)
-        return MessageBlock(
-            data, 0, before.in_source, end, usable=tuple(usable), numbers=numbers, unusable=tuple(dead), keys=keys
-        )
+        end = cast("Any", self.place)
+        return MessageBlock(data, 0, before.in_source, end, usable=usable, unusable=tuple(dead), taken=taken)
+
+    def _lines(self, taken: Taken, before: int) -> tuple[Sequence[bytes], Sequence[int], list[Dead]]:
+        """Return records that can be lines, which of the messages they are, and dead letters for the others."""
+        lines = [one for one in taken.records if isinstance(one, bytes)]
+        if len(lines) == len(taken) and all(map(bytes.strip, lines)) and max(map(len, lines)) <= self._most:
+            return lines, range(len(lines)), []
+        lines, usable, dead = [], [], []
+        for i, one in enumerate(taken.records):
+            data = b"" if isinstance(one, str) else one
+            wrong = one if isinstance(one, str) else ""
+            if not data.strip():
+                wrong = wrong or "the message is empty"
+            elif len(data) > self._most:
+                wrong = f"the message has {len(data):,} bytes, more than a record may have"
+            if wrong:
+                dead.append(Dead(i, before + i + 1, taken.number(i), wrong, shown(data)))
+            else:
+                lines.append(data)
+                usable.append(i)
+        return lines, usable, dead
 
 
 def parse_messages(chosen: Format, schema: Schema, part: MessageBlock) -> Batch:
@@ -350,36 +252,27 @@ def parse_messages(chosen: Format, schema: Schema, part: MessageBlock) -> Batch:
     Batch
         As many records as there are messages.
     """
-    which = np.array(part.usable, dtype=np.int64)
+    which, keys = np.array(part.usable, dtype=np.int64), part.taken or ()
     if not len(which):
-        return Batch(None, None, which, list(part.unusable), len(part.unusable), keys=part.keys)
+        return Batch(None, None, which, list(part.unusable), len(part.unusable), keys=keys)
     batch = chosen.parse(schema, part)
     if batch.records != len(which):  # such as a comment, which is no record in a file
         return parse_messages(chosen, schema, _without_comments(chosen, schema, part))
     dead = [*part.unusable, *(one._replace(record=int(which[one.record])) for one in batch.dead)]
     batch.good, batch.dead, batch.records = which[batch.good], sorted(dead), len(which) + len(part.unusable)
-    batch.keys = part.keys
+    batch.keys = keys
     return batch
 
 
 def _without_comments(chosen: Format, schema: Schema, part: MessageBlock) -> MessageBlock:
     """Return a block in which the messages that are not one record each are among the unusable ones."""
-    lines, usable, numbers, dead = [], [], [], list(part.unusable)
+    lines, usable, dead = [], [], list(part.unusable)
     for i, (line, number, text) in zip(part.usable, part.lines(), strict=True):
-        one = replace(part, data=text + b"\n", usable=(i,), numbers=(number,), unusable=())
+        one = replace(part, data=text + b"\n", usable=(i,), unusable=())
         if chosen.parse(schema, one).records == 1:
             lines.append(text + b"\n")
             usable.append(i)
-            numbers.append(number)
         else:
             dead.append(Dead(i, line, number, f"the message is not one record of {chosen.name}", shown(text)))
     data = b"".join(lines)
-    return replace(part, data=data, usable=tuple(usable), numbers=tuple(numbers), unusable=tuple(dead))
-
-
-def dropped(name: str, what: str) -> SourceError:
-    """Return the error for a place that a server does not have any more."""
-    return SourceError(
-        f"{name}: the stream has dropped what comes after the place of this model ({what}), so messages may be lost. "
-        "Go on with --from earliest (all that are still there) or --from latest (only those that come from now on)."
-    )
+    return replace(part, data=data, usable=usable, unusable=tuple(dead))

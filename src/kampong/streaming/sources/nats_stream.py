@@ -7,13 +7,13 @@ import importlib
 import os
 import threading
 import time
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kampong.streaming.errors import OutputError, SourceError
 from kampong.streaming.sources.blocks import PAUSE
-from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
+from kampong.streaming.sources.connections import AWAY, WRITE_AGAIN, Feed, Sink, Waiting, dropped
+from kampong.streaming.sources.messages import BrokerKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -97,7 +97,7 @@ class NatsFeed(Connection, Feed):
     def __init__(self, name: str, address: Address) -> None:
         super().__init__(address)
         self._name = name
-        self.waiting = [deque()]
+        self.waiting = [Waiting()]
         self._next, self._over, self._choice = 1, False, ""
         self._end: int | None = None
         self._reader: Any = None
@@ -149,10 +149,7 @@ class NatsFeed(Connection, Feed):
             self._reader = None
             time.sleep(seconds)
             return
-        for message in found:
-            self._add(message)
-            if self._reader is None:
-                return
+        self._add(found)
 
     def _begin(self) -> None:
         """Ask for the messages from the next one on."""
@@ -181,19 +178,41 @@ class NatsFeed(Connection, Feed):
             self._over = self._end is not None and not info.num_pending
             return []
 
-    def _add(self, message: Any) -> None:
-        """Add a message; if one before it was lost on its way, begin again after the last."""
-        numbers = message.metadata.sequence
-        if numbers.consumer != self._delivered + 1:
-            self._reader = None
-            return
-        if numbers.stream > self._next and self._info().state.first_seq > self._next:
-            self._check(self._info().state)
-        self._delivered, self._next = numbers.consumer, numbers.stream + 1
-        if self._end is None or numbers.stream <= self._end:
-            key = f"{self._stream}-{numbers.stream}"
-            self.waiting[0].append(Message(message.data, "", numbers.stream, self._next, key))
-        self._note_end()
+    def _add(self, messages: Sequence[Any]) -> None:
+        """Add messages; if one before them was lost on its way, begin again after the last."""
+        records, marks = [], []
+        for message in messages:
+            number, delivered = _numbers(message.reply)
+            if delivered != self._delivered + 1:
+                self._reader = None
+                break
+            if number > self._next:
+                try:
+                    state = self._info().state
+                except self._failures():
+                    self._reader = None
+                    break
+                if state.first_seq > self._next:
+                    self._check(state)
+            self._delivered, self._next = delivered, number + 1
+            if self._end is None or number <= self._end:
+                records.append(message.data)
+                marks.append(number)
+        self.waiting[0].add(records, marks)
+        if messages:
+            self._note_end()
+
+    def after(self, mark: Any) -> int:
+        """Return the number after that of a message."""
+        return int(mark) + 1
+
+    def number(self, mark: Any) -> int:
+        """Return the number of a message."""
+        return int(mark)
+
+    def key(self, partition: int, mark: Any) -> str:
+        """Return the stream and the number of a message."""
+        return f"{self._stream}-{mark}"
 
     def _note_end(self) -> None:
         self._over = self._end is not None and self._next > self._end
@@ -288,3 +307,13 @@ class NatsStream(BrokerKind):
 
 
 NATS = NatsStream()
+
+
+def _numbers(reply: str) -> tuple[int, int]:
+    """Return the number of a message in its stream and among those of its reader, which the subject for replies holds.
+
+    It is `$JS.ACK.stream.reader.times.number.delivered.time.left`; newer servers have two words more before the stream.
+    """
+    words = reply.split(".")
+    at = 5 if len(words) == 9 else 7
+    return int(words[at]), int(words[at + 1])

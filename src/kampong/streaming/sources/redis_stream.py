@@ -7,14 +7,14 @@ import itertools
 import os
 import re
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from kampong.streaming.errors import OutputError, ResumeError, SourceError, UsageError
 from kampong.streaming.sources.blocks import PAUSE
-from kampong.streaming.sources.messages import AWAY, WRITE_AGAIN, BrokerKind, Feed, Message, Sink, dropped
+from kampong.streaming.sources.connections import AWAY, WRITE_AGAIN, Feed, Record, Sink, Waiting, dropped
+from kampong.streaming.sources.messages import BrokerKind
 from kampong.streaming.sources.positions import LARGEST
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class RedisFeed(Feed):
         self._redis: Any = importlib.import_module("redis")
         self._name, self._key, self._field = name, address.path, field.encode()
         self._client = _client(name, address)
-        self.identity, self.waiting = f"redis {self._key}", [deque()]
+        self._client.set_response_callback("XRANGE", lambda entries, **_: entries)  # without a dictionary for each
+        self.identity, self.waiting = f"redis {self._key}", [Waiting()]
         self._last, self._end, self._over, self._choice = START, "+", False, ""
 
     def start(self, at: Sequence[Any], choice: str, *, ends: bool) -> list[Any]:
@@ -64,10 +65,9 @@ class RedisFeed(Feed):
             return
         except self._redis.RedisError as error:
             raise SourceError(f"{self._name}: {_reason(error)}.") from None
-        for key, fields in found:
-            self._last = key.decode()
-            number = int(self._last.partition("-")[0])
-            self.waiting[0].append(Message(*self._record(fields), number, self._last, f"{self._key}-{self._last}"))
+        if found:
+            self._last = found[-1][0].decode()
+            self.waiting[0].add([self._record(fields) for _, fields in found], [key for key, _ in found])
         if not found and self._end != "+":
             self._over = True
         elif not found:
@@ -81,8 +81,9 @@ class RedisFeed(Feed):
             return list(self._client.xrange(self._key, min="-", max=self._end, count=count))
         found = self._client.xrange(self._key, min=self._last, max="+", count=count + 1)
         if found and found[0][0].decode() == self._last:
-            end = self._end
-            return [one for one in found[1:] if end == "+" or _order(one[0].decode()) <= _order(end)]
+            if self._end == "+" or _order(found[-1][0]) <= _order(self._end.encode()):
+                return list(found[1:])
+            return [one for one in found[1:] if _order(one[0]) <= _order(self._end.encode())]
         if not self._choice:
             raise dropped(self._name, f"the entry {self._last}")
         if self._choice == "latest":
@@ -90,14 +91,27 @@ class RedisFeed(Feed):
             return []
         return list(found[:count])
 
-    def _record(self, fields: Mapping[bytes, bytes]) -> tuple[bytes, str]:
-        """Return the record of an entry, or what is wrong with it."""
-        name = self._field or (FIELD if FIELD in fields else b"")
-        if not name:
-            return _as_object(fields), ""
-        if name not in fields:
-            return b"", f"the entry has no field {name.decode('utf-8', 'replace')!r}"
-        return fields[name], ""
+    def _record(self, fields: Sequence[bytes]) -> Record:
+        """Return the record of an entry, whose fields are names and values in turn, or what is wrong with it."""
+        name = self._field or FIELD
+        if len(fields) == 2 and fields[0] == name:
+            return fields[1]
+        of = dict(zip(fields[::2], fields[1::2], strict=True))
+        if name in of:
+            return of[name]
+        return f"the entry has no field {name.decode('utf-8', 'replace')!r}" if self._field else _as_object(of)
+
+    def after(self, mark: Any) -> str:
+        """Return the id of an entry."""
+        return str(mark.decode())
+
+    def number(self, mark: Any) -> int:
+        """Return the first part of the id of an entry."""
+        return _order(mark)[0]
+
+    def key(self, partition: int, mark: Any) -> str:
+        """Return the stream and the id of an entry."""
+        return f"{self._key}-{mark.decode()}"
 
     def over(self, partition: int) -> bool:
         """Tell whether all entries that were there have been fetched."""
@@ -226,9 +240,9 @@ def _reason(error: Exception) -> str:
     return str(error).rstrip(".")
 
 
-def _order(key: str) -> tuple[int, int]:
+def _order(key: bytes) -> tuple[int, int]:
     """Return an id as two numbers, which are in the order of the entries."""
-    first, _, second = key.partition("-")
+    first, _, second = key.partition(b"-")
     return int(first), int(second or 0)
 
 
