@@ -103,7 +103,7 @@ LIMITS = {
     "serving/journal": "REMEMBERED",
     "serving/learning_model": "SHARE PAUSE GROUP WAITING WAITING_BYTES FULL LONGEST_ID",
     "serving/request_rows": "SHOWN",
-    "serving/server": "THREADS LOOK PATIENCE DRAINED",
+    "serving/server": "THREADS LOOK PATIENCE DRAINED SWITCH",
     "solvers/gram": "ZERO SPREAD",
     "solvers/resolvent": "MOST_STEPS SMALLEST BASIS_BYTES",
     "statistics/all_rows": "PIECE",

@@ -1,5 +1,6 @@
 """Flat JSON objects, which pyarrow reads at once, against msgspec's one at a time: the same rows and dead letters."""
 
+import contextlib
 import json
 import random
 
@@ -8,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
+
+import msgspec
 
 from kampong.streaming import Layout, Source
 from kampong.streaming.formats import json_lines
@@ -110,6 +113,30 @@ def test_lines_read_at_once_are_those_read_one_by_one(tmp_path, monkeypatch, see
     assert 60 < at_once < 290
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("label", ["kind", None])
+def test_decoded_objects_are_read_as_their_lines(tmp_path, monkeypatch, seed, label):
+    rng, path = random.Random(seed), tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(lines_of(random.Random(99), 40)) + b"\n")
+    stream = Source(str(path), Layout(label=label, drop=("id",), number=("x0", "x1", "x2"))).open()
+    schema, _ = stream.schema, list(stream)
+    monkeypatch.setattr(json_lines, "_flat_objects", lambda *_: None)
+    bad = 0
+    for _ in range(200):
+        lines = []
+        for line in lines_of(rng, rng.randrange(1, 20)):
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                lines += [line] * isinstance(msgspec.json.decode(line), dict)
+        objects = [msgspec.json.decode(line) for line in lines]
+        found = json_lines.JSON_LINES.parse_objects(schema, objects)
+        expected = json_lines.JSON_LINES.parse_lines(schema, Block(b"\n".join(lines), 0, 0, Place()))
+        assert columns_of(found)[:3] == columns_of(expected)[:3], lines
+        assert [one[::3] for one in found.dead] == [one[::3] for one in expected.dead]
+        assert (found.records, found.unknown) == (expected.records, expected.unknown)
+        bad += len(found.dead)
+    assert bad
+
+
 @pytest.mark.parametrize(
     "escape", ["u0041", "u0000", "ud800", "udc00", "ud83d\\ude00", "u007b", "n", "/", "\\", '"', "x"]
 )
@@ -128,6 +155,15 @@ def test_escaped_characters_are_the_same_at_once_and_one_by_one(tmp_path, monkey
             patched.setattr(json_lines, "_flat_objects", lambda *_: None)
             assert columns_of(json_lines.JSON_LINES.parse_lines(schema, part)) == found, part.data
     assert bool(at_once) == (escape not in ("ud800", "udc00", "x"))  # these are no text
+
+
+def test_a_column_of_nested_objects_may_be_dropped(tmp_path):
+    path = tmp_path / "a.jsonl"
+    records = [{"id": i, "place": {"x": i % 7, "name": "n"}, "y": i / 2, "kind": "ab"[i % 2]} for i in range(50)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    (batch,) = Source(str(path), Layout(label="kind", drop=("id", "place.name"), number=("place.x", "y"))).open()
+    assert (batch.rows, batch.unknown) == (50, 0)
+    np.testing.assert_array_equal(batch.X, [[one["place"]["x"], one["y"]] for one in records])
 
 
 def test_zero_has_no_sign_however_it_is_written_and_read(tmp_path, monkeypatch):

@@ -106,7 +106,7 @@ def _run(
     from kampong._core.compute import one_blas_thread
     from kampong.serving.learning_model import LearningModel
     from kampong.serving.served_model import FileModel
-    from kampong.serving.server import Service
+    from kampong.serving.server import SWITCH, Service
     from kampong.streaming.errors import OutputError
 
     models: dict[str, Any] = {}
@@ -130,6 +130,7 @@ def _run(
                     loop.add_signal_handler(number, stop.set)
             await service.run(listening, stop)
 
+        sys.setswitchinterval(SWITCH)
         with one_blas_thread():
             asyncio.run(main())
     finally:

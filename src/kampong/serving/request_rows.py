@@ -185,7 +185,7 @@ class RowReader:
             if name in schema.numeric:
                 if not isinstance(values, np.ndarray):
                     raise RefusedError(400, f"column {name!r} holds texts, and the model needs numbers.")
-                arrays[name] = pa.array(values.astype(np.float64), from_pandas=True)
+                arrays[name] = values.astype(np.float64, copy=False)
             else:
                 texts = values.tolist() if isinstance(values, np.ndarray) else values
                 arrays[name] = pa.array([None if text is None else str(text) for text in texts], pa.string())
@@ -202,7 +202,7 @@ class RowReader:
     def _records(self, rows: list[Any], labels: bool) -> Batch:
         """Return rows that JSON gave: objects, or lists in the order of the columns."""
         wanted = (*self.columns, self.schema.label) if labels else self.columns
-        lines, keys = [], dict[str, None]()
+        flat, keys = [], dict[str, None]()
         for number, row in enumerate(rows, 1):
             if isinstance(row, list):
                 if len(row) != len(wanted):
@@ -217,14 +217,13 @@ class RowReader:
                 raise RefusedError(
                     400, f"row {number}: this is {_json_name(row)}; a row is an object, or a list of values."
                 )
-            keys.update(dict.fromkeys(flattened(row, self.schema.flatten)))
-            lines.append(_encoded(number, row))
+            flat.append(flattened(row, self.schema.flatten))
+            keys.update(dict.fromkeys(flat[-1]))
         if rows:
             for name in wanted:
                 if name not in keys:
                     raise unknown_column(str(name), list(keys), REQUEST)
-        schema = _as_json(self.schema, labels)
-        return JSON_LINES.parse(schema, Block(b"\n".join(lines) + b"\n", 0, 0, Place(line=len(lines))))
+        return JSON_LINES.parse_objects(_as_json(self.schema, labels), flat)
 
     def _csv(self, body: bytes, labels: bool) -> Batch:
         """Return the rows of CSV with a header."""
@@ -264,13 +263,6 @@ def _decoded(kind: str, body: bytes) -> list[Any]:
     if isinstance(found, list):
         return found
     raise RefusedError(400, f"The body is {_json_name(found)}; send a list of rows, or one row as an object.")
-
-
-def _encoded(number: int, row: dict[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(row)
-    except OverflowError:
-        raise RefusedError(400, f"row {number}: it holds a whole number of more than 64 bits.") from None
 
 
 def _json_name(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,12 +67,17 @@ class Snapshot:
         memory = None if learnt.state is None else learnt.state.memory
         return cls(name, learnt.model, found, memory, version, learnt.rows)
 
-    @property
+    @cached_property
     def classes(self) -> np.ndarray:
         """The classes, in the order of the probabilities."""
         return np.asarray(self.model.estimator.classes_)
 
-    @property
+    @cached_property
+    def known(self) -> int:
+        """How many classes it knows."""
+        return len(self.model.classes or ())
+
+    @cached_property
     def has_chances(self) -> bool:
         """Whether the model has probabilities."""
         return self.model.read("predict_proba") is not None
@@ -94,7 +100,7 @@ class Snapshot:
             The predictions.
         """
         estimator = self.model.estimator
-        if len(self.model.classes or ()) < 2:
+        if self.known < 2:
             raise RefusedError(
                 409, f"{self.name}: this model knows fewer than two classes, so nothing can be predicted. Learn first."
             )

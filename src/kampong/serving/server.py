@@ -37,6 +37,10 @@ PATIENCE = 30.0
 DRAINED = 2**26
 """A refused body up to this many bytes is read and dropped, so that its sender reads the answer."""
 
+SWITCH = 0.0005
+"""Seconds that a thread which learns may keep the interpreter while a request waits for it; Python's own are ten times
+as many, and a request hands over several times."""
+
 OPEN = ("/v2/health/live", "/v2/health/ready")
 """What probes may ask without a token."""
 

@@ -117,8 +117,9 @@ def encode(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[in
     ----------
     schema : Schema
         What each column is.
-    columns : mapping of str to pyarrow array
-        Numbers and whole labels as float64, the others as strings; null where there is nothing.
+    columns : mapping of str to pyarrow array or array
+        Numbers and whole labels as float64, the others as strings; null where there is nothing. Arrays of NumPy are
+        numbers, NaN where there is nothing.
     rows : int
         How many records there are.
     wrong : dict of int to str, optional
@@ -155,7 +156,7 @@ def _numbers(schema: Schema, columns: Mapping[str, Any], rows: int, wrong: dict[
     for i in np.flatnonzero(bad.any(axis=1)).tolist():
         j = int(np.argmax(bad[i]))
         name = schema.number_features[j]
-        if np.isnan(X[i, j]) and (name not in columns or not columns[name][i].is_valid or name in schema.styled):
+        if np.isnan(X[i, j]) and (name in schema.styled or _is_empty(columns.get(name), i)):
             wrong.setdefault(i, f"column {name!r} is empty")
         elif np.isfinite(X[i, j]):
             wrong.setdefault(i, f"column {name!r} holds {X[i, j]:g}, above {LARGEST:g} in magnitude")
@@ -171,16 +172,28 @@ def _features(schema: Schema, name: str, column: Any, wrong: dict[int, str]) -> 
         return cells.read_dates(column, name, *schema.date_of[name], wrong)
     if name in schema.styled:
         return [cells.read_numbers(column, name, schema.decimal, {} if name in schema.worded else wrong)]
-    return [column.to_numpy(zero_copy_only=False)]
+    return [_floats(column)]
+
+
+def _floats(column: Any) -> Float:
+    """Return a column of numbers, NaN for null."""
+    found: Float = column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_empty(column: Any, row: int) -> bool:
+    """Tell whether a NaN stands for nothing: in an array of pyarrow it may be a number that was sent."""
+    return column is None or isinstance(column, np.ndarray) or not column[row].is_valid
 
 
 def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
     """Return the labels; a missing, too long or undeclared one is wrong."""
     name = schema.label
-    for i in np.flatnonzero(np.asarray(column.is_null())).tolist() if column.null_count else ():
+    empty = np.isnan(column) if isinstance(column, np.ndarray) else np.asarray(column.is_null())
+    for i in np.flatnonzero(empty).tolist():
         wrong.setdefault(i, f"the label {name!r} is empty")
     if schema.label_kind == "integer":
-        return _whole_labels(schema, column.to_numpy(zero_copy_only=False), wrong)
+        return _whole_labels(schema, _floats(column), wrong)
     coded = column.fill_null("?").dictionary_encode()
     values, codes = [value.strip() for value in coded.dictionary.to_pylist()], np.asarray(coded.indices)
     for code, value in enumerate(values):

@@ -18,8 +18,9 @@ from kampong.streaming.formats.format import FIRST, LineFormat, first_line
 from kampong.streaming.sources.blocks import BLANK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from kampong._core.compute import Float
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
     from kampong.streaming.sources.blocks import Block
@@ -72,31 +73,43 @@ class JsonLines(LineFormat):
         if flat is not None:
             count = block.data.count(b"{")
             return joined(schema, encode(schema, flat, count), np.arange(count), {}, count, block.lines)
-        strict, lenient, names = _decoders(schema)
-        depth = schema.flatten
         lines = [line for line in block.data.removesuffix(b"\n").split(b"\n") if line not in BLANK]
-        reasons: dict[int, str] = {}
-        rows = []
-        unknown = 0
-        for i, line in enumerate(lines):
+        return _parsed(schema, lines, block.lines, objects=schema.flatten > 0)
+
+    def parse_objects(self, schema: Schema, objects: Sequence[dict[str, Any]]) -> Batch:
+        """Return objects as rows, as their lines would be: decoded, and flattened as deep as the schema says."""
+        places = [(i, 0, b"") for i in range(1, len(objects) + 1)]
+        return _parsed(schema, objects, lambda: places, objects=True)
+
+
+def _parsed(
+    schema: Schema, records: Sequence[bytes | dict[str, Any]], where: Callable[[], Any], *, objects: bool
+) -> Batch:
+    """Return lines, or objects that are decoded and flattened, as rows; lines are read by way of objects if asked."""
+    strict, lenient, names = _decoders(schema, objects)
+    unknown = 0
+    reasons: dict[int, str] = {}
+    rows = []
+    for i, one in enumerate(records):
+        try:
+            if objects and isinstance(one, bytes):
+                one = flattened(_object(one), schema.flatten)
             try:
-                inside = flattened(_object(line), depth) if depth else None
-                try:
-                    record = strict.decode(line) if inside is None else msgspec.convert(inside, strict.type)
-                except msgspec.ValidationError:
-                    record = lenient.decode(line) if inside is None else msgspec.convert(inside, lenient.type)
-                    unknown += 1
-                rows.append(msgspec.structs.astuple(record))
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                reasons[i] = _reason(error, names)
-        kept = np.delete(np.arange(len(lines)), list(reasons))
-        table = dict(zip(schema.columns, zip(*rows, strict=True), strict=True)) if rows else {}
-        columns = {}
-        for name in schema.used:
-            values = table.get(name, ())
-            columns[name] = _numbers(values) if name in schema.numeric else _texts(values)
-        batch = joined(schema, encode(schema, columns, len(rows)), kept, reasons, len(lines), block.lines)
-        return replace(batch, unknown=unknown)
+                record = _record(strict, one)
+            except msgspec.ValidationError:
+                record = _record(lenient, one)
+                unknown += 1
+            rows.append(msgspec.structs.astuple(record))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            reasons[i] = _reason(error, names)
+    kept = np.delete(np.arange(len(records)), list(reasons))
+    table = dict(zip(schema.columns, zip(*rows, strict=True), strict=True)) if rows else {}
+    columns = {}
+    for name in schema.used:
+        values = table.get(name, ())
+        columns[name] = _numbers(values) if name in schema.numeric else _texts(values)
+    batch = joined(schema, encode(schema, columns, len(rows)), kept, reasons, len(records), where)
+    return replace(batch, unknown=unknown)
 
 
 JSON_LINES = JsonLines()
@@ -139,23 +152,30 @@ def _flat_objects(schema: Schema, data: bytes) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=16)
-def _decoders(schema: Schema) -> tuple[Any, Any, dict[str, str]]:
+def _decoders(schema: Schema, objects: bool) -> tuple[Any, Any, dict[str, str]]:
     """Return a decoder of these columns and no others, one that ignores others, and the columns by its fields.
 
-    A key that is absent is null; without a policy for what is missing, it must be there.
+    Columns that are not used stay as they are: raw in lines, anything in objects. A key that is absent is null; without
+    a policy for what is missing, it must be there.
     """
     number, anything = float | bool | None, str | int | float | bool | None
     kinds = {name: number if name in schema.numeric else anything for name in schema.used}
     names = {f"column_{i}": name for i, name in enumerate(schema.columns)}
+    unread, nothing = (Any, None) if objects else (msgspec.Raw, msgspec.Raw(b"null"))
     fields: list[Any] = []
     for field, name in names.items():
-        kind = kinds.get(name, msgspec.Raw)
-        absent = [None] if name in kinds else [msgspec.Raw(b"null")]
+        kind = kinds.get(name, unread)
+        absent = [None] if name in kinds else [nothing]
         fields.append((field, kind, *absent) if schema.fills or name not in kinds else (field, kind))
     more: dict[str, Any] = {"rename": names, "gc": False, "kw_only": True}
     strict = msgspec.defstruct("Record", fields, forbid_unknown_fields=schema.label is not None, **more)
     lenient = msgspec.defstruct("Record", fields, forbid_unknown_fields=False, **more) if schema.fills else strict
     return msgspec.json.Decoder(strict), msgspec.json.Decoder(lenient), names
+
+
+def _record(decoder: Any, one: bytes | dict[str, Any]) -> Any:
+    """Return the record of a line, or of an object."""
+    return decoder.decode(one) if isinstance(one, bytes) else msgspec.convert(one, decoder.type)
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -183,9 +203,9 @@ def _reason(error: Exception, names: dict[str, str]) -> str:
     return f"not a record of these columns: {error}"
 
 
-def _numbers(values: Any) -> Any:
-    """Return values as a column of numbers, null for what is missing; -0 is a whole number to msgspec, so it is 0."""
-    return pa.array(np.array(values, dtype=np.float64) + 0.0, from_pandas=True)
+def _numbers(values: Any) -> Float:
+    """Return values as a column of numbers, NaN for what is missing; -0 is a whole number to msgspec, so it is 0."""
+    return np.array(values, dtype=np.float64) + 0.0
 
 
 def _texts(values: Any) -> Any:
