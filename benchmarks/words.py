@@ -1,7 +1,9 @@
 """The words of README, guide and docstrings: those of the project's old dialect, counted, and how long sentences are.
 
 Printed are the occurrences of each word in documents and in the package, and the words per sentence and the Flesch
-reading ease of README, guide and docstrings, with those of scikit-learn's and river's docstrings to compare with.
+reading ease of README, guide and docstrings, with those of scikit-learn's and river's docstrings to compare with. Then
+the READMEs of peers, where they are installed: words without code, seconds of reading until the first Python code, and
+how many of the paragraphs that claim a virtue have a figure, a link or a command.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ast
 import importlib.util
 import re
 from collections import Counter
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +56,20 @@ RATES = (
 """A rate without "per"."""
 
 
+WORD = r"[A-Za-z]+(?:['-][A-Za-z]+)*"
+
+READ = 238 / 60
+"""Words that an adult reads per second: the mean of 190 studies (Brysbaert, 2019)."""
+
+VIRTUE = (
+    r"\b(?:accura\w+|fast\w*|exact\w*|efficien\w+|scal(?:e|es|able)|robust|eas(?:y|ily)|simple\w*|superior|"
+    r"state-of-the-art|best|calibrated|flexib\w+|high quality|quick\w*|user-friendly)\b"
+)
+
+EVIDENCE = r"\]\(|`_|\d\s?%|\d\.\d|\d\s?×|\d (?:seconds|minutes)|`[a-z]+ [^`]*`|https?://"
+"""A link, a figure or a command."""
+
+
 def main(shrink: int = 1) -> None:
     """Print the counts and the lengths."""
     del shrink
@@ -76,6 +93,17 @@ def main(shrink: int = 1) -> None:
     for name, text in prose.items():
         words, length, ease = readability(text)
         print(f"{name:34} {words:8} {length:11.1f} {ease:7.1f}")
+
+    print(f"\n{'README of':14} {'words':>6} {'seconds to code':>16} {'claims':>7} {'with evidence':>14}")
+    for name in ("kampong", "skglm", "river", "umap-learn"):
+        try:
+            text = texts["README"] if name == "kampong" else str(metadata(name)["Description"] or "")
+        except PackageNotFoundError:
+            print(f"{name} is not installed, so its README is left out")
+            continue
+        made = claims(text)
+        words = len(re.findall(WORD, plain(text)))
+        print(f"{name:14} {words:6} {seconds_to_code(text):16.0f} {len(made):7} {sum(made):14}")
 
 
 def documents_of(root: Path) -> list[Path]:
@@ -108,6 +136,28 @@ def without_code(text: str) -> str:
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
+def plain(text: str) -> str:
+    """Return the words of a README in Markdown or reStructuredText that a reader sees, tables included."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^\.\. .*\n(?:[ \t]+.*\n|[ \t]*\n)*", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"<!--.*?-->|<[^>]*>", "", text, flags=re.DOTALL)
+    return re.sub(r"!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|https?://\S+", "]", text)
+
+
+def seconds_to_code(text: str) -> float:
+    """Return how long a reader takes from the top of a README to its first block of Python, in seconds."""
+    found = re.search(r"^(?:```\s*(?:python|py|pycon)\b|\.\. code(?:-block)?:: python|\s*>>> )", text, re.MULTILINE)
+    return len(re.findall(WORD, plain(text[: found.start()]))) / READ if found else float("nan")
+
+
+def claims(text: str) -> list[bool]:
+    """Return for each paragraph, list item and row of a table that claims a virtue whether it has evidence."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    parts = [part.strip() for part in re.split(r"\n\s*\n|\n(?=\s*[-*|] ?)", text)]
+    claimed = [part for part in parts if part[:1] != "#" and re.search(VIRTUE, plain(part), re.IGNORECASE)]
+    return [bool(re.search(EVIDENCE, part)) for part in claimed]
+
+
 def docstrings(folder: Path) -> str:
     """Return the first paragraphs of all docstrings below a folder, where sentences are."""
     found = []
@@ -123,7 +173,7 @@ def readability(text: str) -> tuple[int, float, float]:
     """Return the number of words, words per sentence, and the Flesch reading ease; a code span counts as one word."""
     text = re.sub(r"`[^`]*`", "code", text)
     sentences = [one for one in re.split(r"(?<=[.!?:])\s+|\n\s*\n|\n\s*- ", text) if re.search(r"[A-Za-z]{2}", one)]
-    words = re.findall(r"[A-Za-z]+(?:['-][A-Za-z]+)*", text)
+    words = re.findall(WORD, text)
     syllables = sum(max(1, len(re.findall(r"[aeiouy]+", re.sub(r"e$", "", word.lower())))) for word in words)
     length = len(words) / max(len(sentences), 1)
     return len(words), length, 206.835 - 1.015 * length - 84.6 * syllables / max(len(words), 1)

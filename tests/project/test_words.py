@@ -1,6 +1,7 @@
 """The words of the old dialect may only become fewer, and the counts that say so are right."""
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,14 @@ def test_words_and_sentences_are_counted(words, tmp_path):
     count, length, ease = words.readability(words.without_code(text))
     assert (count, length) == (7, 3.5)
     assert ease == pytest.approx(206.835 - 1.015 * 3.5 - 84.6 * 1.0)
+
+
+def test_a_readme_is_read_until_its_first_code_and_its_claims_are_counted(words):
+    page = (
+        "# Fast\n\n[One](a.md) two three.\n\nIt is [fast](b.md), 3 times.\n\n```python\nx = 1\n```\n\n- It is simple.\n"
+    )
+    assert words.seconds_to_code(page) == pytest.approx(60 / 238 * 8)
+    assert words.claims(page) == [True, False]
+    rest = "Title\n=====\n\n.. image:: a.png\n   :alt: b\n\nTwo words.\n\n.. code:: python\n\n    x = 1\n"
+    assert words.seconds_to_code(rest) == pytest.approx(60 / 238 * 3)
+    assert len(re.findall(words.WORD, words.plain(rest))) == 3

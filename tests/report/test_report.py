@@ -5,6 +5,7 @@ import html
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -265,6 +266,35 @@ def test_points_of_directions_that_have_turned_are_left_out(tmp_path):
     assert away[kept].mean() < 0.25 * away[~kept].mean()
     assert away[kept].mean() < 0.5 * np.square(now - now.mean(axis=0)).sum(axis=1).mean()
     assert set(data["label"]) == set(range(10))
+
+
+def test_if_all_points_lie_in_earlier_directions_those_of_the_latest_are_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=300)
+    X = np.eye(3)[codes] * 9.0 + rng.normal(size=(300, 3))
+    with (tmp_path / "s.csv").open("w", newline="") as stream:
+        lines = [[*map(repr, row), "abc"[code]] for row, code in zip(X.tolist(), codes, strict=True)]
+        csv.writer(stream).writerows([["x", "y", "z", "kind"], *lines])
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(), label="kind")
+    now = take(run.model, run.history, predictor=run.predictor, memory=run.memory)
+    # Directions of another sign put every class elsewhere.
+    turned = replace(run.predictor, components=-run.predictor.components, centres=-run.predictor.centres)
+    before = turned.centres.copy()
+    data = take(run.model, run.history, predictor=turned, memory=run.memory)
+    assert not now["points"]["earlier"]
+    assert data["points"]["earlier"]
+    assert len(data["points"]["row"]) > 150
+    assert set(now["points"]["row"]) <= set(data["points"]["row"])
+    assert data["points"]["row"][-1] == 300
+    np.testing.assert_array_equal(turned.centres, before)
+    assert data["directions"][0]["low"] == now["directions"][0]["high"]
+
+
+def test_one_row_is_written_as_one(tmp_path):
+    (tmp_path / "s.csv").write_text("x,y,kind\n1,2,a\n2,3,b\n5,6,a\n")
+    run = learn(str(tmp_path / "s.csv"), FisherDiscriminant(), label="kind")
+    assert run.history.scored == 1
+    assert "% of 1 row was predicted correctly before it was learnt." in verdict_of(run.history)[0]["text"]
 
 
 def test_directions_name_their_columns_and_the_classes_at_their_ends(tmp_path):

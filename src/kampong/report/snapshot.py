@@ -112,7 +112,7 @@ def take(
             **_classes(table, order, _movements(history.offsets(), points, names)),
             **({} if weights is None else {"rows": [_number(weights[place]) for place in order]}),
         },
-        "points": _points(points, places, _in_view(points, history.offsets(), predictor), pictures),
+        "points": _points(points, places, *_in_view(points, history.offsets(), predictor), pictures),
         "confusions": {
             "pairs": [[places[true], places[said], count] for true, said, count in pairs[:MOST_PAIRS]],
             "left_out": sum(count for _, _, count in pairs[MOST_PAIRS:]) + forgotten,
@@ -200,28 +200,40 @@ def _movements(offsets: Float, points: Points, names: list[str]) -> Float:
     return moved
 
 
-def _in_view(points: Points, offsets: Float, predictor: Predictor | None) -> np.ndarray:
-    """Tell which points lie where the present directions would put them, as far as their class means say.
+def _in_view(points: Points, offsets: Float, predictor: Predictor | None) -> tuple[np.ndarray, bool]:
+    """Tell which points lie where one set of directions would put them, and whether those are earlier directions.
 
-    A point less its offset is the mean of its class by the directions of its time. Where that lies further from the
-    mean of today than TURNED times the spread of all means, the directions have turned or stretched since.
+    A point less its offset is the mean of its class by the directions of its time. If that lies further from the
+    mean of today than TURNED times the spread of all means, the directions have turned or stretched since. If they
+    have for every point, the directions of the latest points are taken instead of those of today.
     """
     kept = np.ones(len(points.labels), dtype=bool)
     if predictor is None or not len(kept):
-        return kept
+        return kept, False
     width = min(predictor.centres.shape[1], DIRECTIONS)
-    centres = np.asarray(predictor.centres[:, :width], dtype=np.float64)
-    spread = math.sqrt(float(np.square(centres - centres.mean(axis=0)).sum(axis=1).mean()))
     places = {class_name(label): place for place, label in enumerate(predictor.classes.tolist())}
     mine = np.array([places.get(name, -1) for name in points.labels], dtype=np.int64)
-    away = (points.coordinates - offsets)[:, :width] - centres[mine]
-    known = (mine >= 0) & ~np.isnan(away[:, 0])
-    far = np.sqrt(np.square(np.nan_to_num(away)).sum(axis=1)) > TURNED * spread
-    kept[known & far] = False
-    return kept
+    means = (points.coordinates - offsets)[:, :width]
+    known = (mine >= 0) & ~np.isnan(means).any(axis=1)
+    centres = np.array(predictor.centres[:, :width], dtype=np.float64)  # a copy
+    near = _near(means, centres, mine)
+    earlier = bool(known.any()) and not near[known].any()
+    if earlier:
+        centres[mine[known]] = means[known]  # the points come oldest first, so the latest of a class stays
+        near = _near(means, centres, mine)
+    return near | ~known, earlier
 
 
-def _points(points: Points, places: dict[str, int], kept: np.ndarray, pictures: Float | None) -> dict[str, Any]:
+def _near(means: Float, centres: Float, mine: np.ndarray) -> np.ndarray:
+    """Tell which means lie near the centre of their class, compared with the spread of the centres."""
+    spread = math.sqrt(float(np.square(centres - centres.mean(axis=0)).sum(axis=1).mean()))
+    near: np.ndarray = np.sqrt(np.square(np.nan_to_num(means - centres[mine])).sum(axis=1)) <= TURNED * spread
+    return near
+
+
+def _points(
+    points: Points, places: dict[str, int], kept: np.ndarray, earlier: bool, pictures: Float | None
+) -> dict[str, Any]:
     """Return the columns of the points that are kept; classes as their places in the table, pictures as digits."""
     used = int((~np.isnan(points.coordinates[kept])).any(axis=0).sum())
     some = np.flatnonzero(kept).tolist()
@@ -232,6 +244,7 @@ def _points(points: Points, places: dict[str, int], kept: np.ndarray, pictures: 
         "probability": listed(points.probability[kept], 4),
         "coordinates": [listed(points.coordinates[kept, place], 5) for place in range(min(used, DIRECTIONS))],
         "turned": len(kept) - len(some),
+        "earlier": earlier,
         "pictures": [] if pictures is None else _levels(pictures[points.row_numbers[kept] - 1]),
     }
 

@@ -51,7 +51,8 @@ def _accuracy(figures: dict[str, Any], scored: int) -> dict[str, Any]:
     error = math.sqrt(max(accuracy * (1 - accuracy), without[best] * (1 - without[best])) / scored)
     behind = accuracy <= without[best] + 2 * error
     guesses = " and ".join(f"{name} in {value:.1%}" for name, value in without.items())
-    text = f"{accuracy:.1%} of {scored:,} rows were predicted correctly before they were learnt. "
+    rows, were, they = ("row", "was", "it was") if scored == 1 else ("rows", "were", "they were")
+    text = f"{accuracy:.1%} of {scored:,} {rows} {were} predicted correctly before {they} learnt. "
     text += f"Without a model, {guesses} of the rows would be correct."
     if behind:
         text += f" The model is no better than {best}."

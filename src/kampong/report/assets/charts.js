@@ -19,6 +19,8 @@ const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most -
 const whole = (number) => (number === null || number === undefined ? "–" : number.toLocaleString("en-GB"))
 const percent = (share, digits = 1) =>
   share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)}%`
+// A part of a whole, which is not written as nothing if it is small.
+const part = (share) => (share > 0 && share < 5e-4 ? "< 0.1%" : percent(share))
 // Why there is nothing to show; models that were merged, or fitted at once, have no course.
 const nothing = ({ rows, learnt }) =>
   rows
@@ -245,7 +247,8 @@ class LineChart {
     ])
     const range = x.length ? [at(x[0]), at(x.at(-1))] : [0, 1]
     if (range[0] === range[1]) range[1] += 1
-    const cross = ticks(range[0], range[1], Math.max(4, Math.floor(width / 110)))
+    const most = Math.max(4, Math.floor(width / 110))
+    const cross = ticks(range[0], range[1], this.log ? most : Math.min(most, range[1] - range[0])) // rows are whole
     const xText = cross.values
       .filter((value) => !this.log || Number.isInteger(Number(value.toFixed(6))))
       .map((value) => [value, this.log ? `1e${Math.round(value)}` : short(value)])

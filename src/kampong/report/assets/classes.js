@@ -117,7 +117,7 @@ class Tiles {
       return
     }
     this.words.textContent = recent.rows
-      ? `Recent means the latest ${rows(recent.rows)} that were predicted, everywhere on this page` +
+      ? `Recent means the latest ${rows(recent.rows)} predicted, everywhere on this page` +
         (recent.rows < recent.most ? ` (half of them, ${whole(recent.most)} at the most).` : ".")
       : ""
   }

@@ -111,7 +111,7 @@ class Directions {
           h(
             "h3",
             null,
-            `Direction ${k + 1}` + (one.share === null ? "" : `: ${percent(one.share)}`),
+            `Direction ${k + 1}` + (one.share === null ? "" : `: ${part(one.share)}`),
             h("small", null, ` eigenvalue ${figures(one.eigenvalue)}`),
           ),
           h(
@@ -143,7 +143,7 @@ class Directions {
       directions.map((one, k) => [
         `${k + 1}`,
         figures(one.eigenvalue),
-        percent(one.share),
+        part(one.share),
         one.columns.map(([name, weight]) => `${name} ${figures(weight, 3)}`).join("; "),
         spelt(one.low),
         spelt(one.high),
@@ -262,7 +262,7 @@ class Choices {
               ["learner", "weight"],
               Object.entries(members)
                 .sort((a, b) => b[1] - a[1])
-                .map(([key, weight]) => [member(key, keys), weight < 5e-4 ? "< 0.1%" : percent(weight)]),
+                .map(([key, weight]) => [member(key, keys), part(weight)]),
               "Which learner predicts the stream",
               true,
             ),

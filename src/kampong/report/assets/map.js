@@ -516,6 +516,7 @@ class ClassMap {
         ? `, ${this.far.size === 1 ? "one class among them" : `${whole(this.far.size)} classes among them`} (All points shows them)`
         : "") +
       (points.turned ? `; ${whole(points.turned)} older ones are left out, as the directions have turned since` : "") +
+      (points.earlier ? "; they lie in the directions of their time, which are earlier than those below" : "") +
       "."
     this.count.textContent = words
     this.svg.setAttribute("aria-label", `Map of the classes: ${words} The table below has their means.`)
