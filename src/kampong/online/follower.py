@@ -14,6 +14,7 @@ from kampong.online.settings import Settings
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
+    from kampong.contract import Pauses
     from kampong.files.contents import Contents
     from kampong.selection.losses import HeldOutLosses
 
@@ -55,7 +56,15 @@ class Follower:
         """How much each answer counts now where labels are not at hand."""
         return self.contest.pools[-1].member_weights()
 
-    def learn(self, X: Any, codes: Integer, weights: Float, labels: int, given: Float | None = None) -> Float:
+    def learn(
+        self,
+        X: Any,
+        codes: Integer,
+        weights: Float,
+        labels: int,
+        given: Float | None = None,
+        pauses: Pauses | None = None,
+    ) -> Float:
         """Predict and then learn row after row.
 
         Parameters
@@ -70,6 +79,8 @@ class Follower:
             How many labels have numbers; some of them may not have come.
         given : array of shape (rows, labels), optional
             What the model of all rows says: log-probabilities, −∞ for a label that it does not know.
+        pauses : Pauses, optional
+            Where to pause, so that somebody may predict with what is known there.
 
         Returns
         -------
@@ -81,7 +92,7 @@ class Follower:
         _in_rows(self._weights, weights, own)
         told = None if given is None else given[:, self._came]
         losses = np.empty(len(codes))
-        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses))
+        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses, pauses))
         self.recent_losses = np.concatenate([self.recent_losses, losses])[-self.contest.settings.recent :]
         self.recent_codes = np.concatenate([self.recent_codes, codes])[-self.contest.settings.recent :]
         return answers
@@ -92,8 +103,9 @@ class Follower:
 
     def widened(self, n_features: int) -> Self:
         """Return a copy with more columns at the end; rows so far had 0 there."""
-        result = copy.deepcopy(self)
-        result.contest.resize(n_features, self.classes)
+        result = copy.copy(self)
+        result._slots, result._weights = self._slots.copy(), self._weights.copy()
+        result.contest = self.contest.widened(n_features)
         return result
 
     def has_aged(self, held_out: HeldOutLosses) -> bool:
