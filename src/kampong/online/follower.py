@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong._core.compute import vectorised
+from kampong.contract import Pauses
 from kampong.online.contest import Contest, numbered
 from kampong.online.members.given import Given
 from kampong.online.settings import Settings
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
-    from kampong.contract import Pauses
     from kampong.files.contents import Contents
     from kampong.selection.losses import HeldOutLosses
 
@@ -92,10 +92,17 @@ class Follower:
         _in_rows(self._weights, weights, own)
         told = None if given is None else given[:, self._came]
         losses = np.empty(len(codes))
-        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses, pauses))
+        paused = None if pauses is None else Pauses(pauses.places, lambda place: self._pause(pauses, place))
+        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses, paused))
         self.recent_losses = np.concatenate([self.recent_losses, losses])[-self.contest.settings.recent :]
         self.recent_codes = np.concatenate([self.recent_codes, codes])[-self.contest.settings.recent :]
         return answers
+
+    def _pause(self, pauses: Pauses, place: int) -> None:
+        """Pause with the labels alone that have come up to there."""
+        every, self._slots = self._slots, np.where(self._slots < self.classes, self._slots, -1)
+        pauses.at(place)
+        self._slots = every
 
     def predict(self, X: Any, given: Float | None = None) -> Float:
         """Return log-probabilities of rows, (rows, labels), without the last label; nothing is learnt."""
