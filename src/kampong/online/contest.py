@@ -34,7 +34,7 @@ class Contest:
     settings : Settings
         The numbers of the contest.
     effort : float
-        Nominal microseconds per row: members run while their costs fit, the cheapest first.
+        Nominal microseconds per row, more where rows are long: members run while their costs fit, the cheapest first.
     seed : int
         For members that draw something.
     labels_in_order : bool
@@ -71,6 +71,8 @@ class Contest:
         To calibrate an answer and to weigh it costs the same for all members.
         """
         left, chosen = 1000.0 * self.effort, set()
+        if not self._wide(columns):
+            left *= max(columns / self.settings.columns, 1.0)
         able = [kind for kind in MEMBERS if kind.wide in (self._wide(columns), None) and self._admits(kind)]
         made = [kind(self.settings, self.seed) for kind in able]
         costs = {one: one.cost(columns, classes) + one.answers * (60.0 + 20.0 * classes) for one in made}
@@ -302,6 +304,13 @@ class Contest:
         standardise(self._mean, self._squares, self._weight, dense, weights, learn, keep, points, active)
         return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn, told)
 
+    def _take_members(self, contents: Contents) -> None:
+        """Go on with the members of a file: it may have been written when fewer of them fitted the effort."""
+        held = [member for member in self.members if member.always or member.name in contents]
+        if len(held) < len(self.members):
+            self.members = held
+            self._see()
+
     def to_state(self) -> dict[str, Any]:
         """Return everything as named arrays."""
         return {
@@ -325,6 +334,7 @@ class Contest:
             How many classes have come.
         """
         self.resize(columns, classes)
+        self._take_members(contents)
         for name, low in (("mean", None), ("squares", 0.0), ("weight", 0.0)):
             mine = getattr(self, f"_{name}")
             setattr(self, f"_{name}", contents.array(name, np.float64, mine.shape, low=low).copy())

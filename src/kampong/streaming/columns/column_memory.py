@@ -17,7 +17,6 @@ from scipy import sparse
 from kampong.streaming.columns.text_hashing import LONGEST
 
 if TYPE_CHECKING:
-
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.streaming.columns.records import Batch
