@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._core.compute import available_threads, beside
+from kampong._core.freed import give_back
 from kampong.contract import Pauses, stream_model
 from kampong.streaming.challenger import Challenger, challenge, next_after
 from kampong.streaming.errors import StreamError
@@ -166,6 +167,7 @@ class Learner:
             if self.predictor is not None:
                 self.predictor = self.predictor.widened(width)
             self.history.delays.widen(width)
+            give_back()  # the narrower arrays
         self.waiting.widen(width)
         if batch.rows and batch.y is not None:
             self.known.update(np.unique(batch.y).tolist())
