@@ -13,7 +13,7 @@ import copy
 import inspect
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -24,7 +24,7 @@ from kampong.files.contents import flatten
 from kampong.files.saved_models import CLASSES, from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
 
-__all__ = ["Abilities", "Frozen", "FrozenEstimator", "PartialFitModel", "StreamModel", "stream_model"]
+__all__ = ["Abilities", "Frozen", "FrozenEstimator", "PartialFitModel", "Pauses", "StreamModel", "stream_model"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,21 @@ class Abilities:
     unlearn: bool = False
     landmarks: bool = False
     reject: bool = False
+
+
+class Pauses(NamedTuple):
+    """Where a model that follows drift pauses while it learns a batch, so that it can be asked in between.
+
+    Attributes
+    ----------
+    places : sequence of int
+        After how many rows of the batch, in rising order.
+    at : callable
+        What is called there, with this number: what answers then knows the rows up to there and no others.
+    """
+
+    places: Sequence[int]
+    at: Callable[[int], None]
 
 
 class Frozen(Protocol):
@@ -142,9 +157,14 @@ class StreamModel(Protocol):
         """Learn a batch; `classes` are those that may come, told with the first batch."""
 
     def predict_then_learn(
-        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+        self,
+        X: Rows,
+        y: np.ndarray,
+        predictor: Predictor | None = None,
+        classes: Sequence[Any] = (),
+        pauses: Pauses | None = None,
     ) -> tuple[np.ndarray, Float] | None:
-        """Learn a batch. A model that follows drift predicts each row before it learns it.
+        """Learn a batch. A model that follows drift predicts each row before it learns it, and pauses where it is told.
 
         It returns the classes and how probable they were. `predictor` is the stream's own, and takes part.
         """
@@ -360,9 +380,14 @@ class PartialFitModel:
             ) from None
 
     def predict_then_learn(
-        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+        self,
+        X: Rows,
+        y: np.ndarray,
+        predictor: Predictor | None = None,
+        classes: Sequence[Any] = (),
+        pauses: Pauses | None = None,
     ) -> tuple[np.ndarray, Float] | None:
-        """Learn a batch; it is predicted by `answer` before."""
+        """Learn a batch, without a pause; it is predicted by `answer` before."""
         self.learn(X, y, classes)
         return None
 

@@ -12,6 +12,7 @@ import kampong
 import kampong.online.classifier
 from kampong.datasets import sparse_text, waveform
 from kampong.online import OnlineClassifier
+from kampong.online.contest import Contest
 from kampong.online.settings import Settings
 
 
@@ -274,6 +275,28 @@ def test_effort_decides_by_width_and_classes_alone():
         assert cost <= 1000.0 * effort
     assert names[0] == {"frequencies", "label_chain", "softmax"}
     assert all(few < more for few, more in itertools.pairwise(names))
+
+
+def test_rows_of_more_than_twenty_columns_may_cost_as_much_more():
+    for columns, times in ((5, 1), (20, 1), (80, 4), (1000, 50)):
+        contest = Contest(Settings(), 3.0, 0, True)
+        made = [kind(Settings(), 0) for kind in contest.selection(columns, 5)]
+        costs = [one.cost(columns, 5) + one.answers * (60.0 + 20.0 * 5) for one in made]
+        assert 2000.0 * times < sum(costs) <= 3000.0 * times
+
+
+def test_a_file_of_fewer_members_goes_on_with_them(monkeypatch):
+    """As one that was written when a rule let fewer of them take part."""
+    X, y = problem()
+    monkeypatch.setattr(kampong.online.classifier, "Settings", lambda: Settings(columns=10**9))
+    few = OnlineClassifier(effort=1.5).fit(np.hstack([X, X, X, X, X]), y)
+    monkeypatch.undo()
+    read = kampong.from_bytes(few.to_bytes())
+    names = [member.name for member in few._contest.members]
+    assert names == [member.name for member in read._contest.members]
+    more = np.hstack([X[:50]] * 5)
+    np.testing.assert_array_equal(read.predict_then_learn(more, y[:50]), few.predict_then_learn(more, y[:50]))
+    assert len(Contest(Settings(), 1.5, 0, True).selection(more.shape[1], 5)) > len(names)
 
 
 def test_probabilities_are_calibrated():

@@ -417,7 +417,7 @@ def test_the_summary_says_what_the_json_and_inspect_say(tmp_path, capfd, monkeyp
     baselines, saved = facts["baselines"], facts["saved_model"]
     start = next(place for place, line in enumerate(lines) if line.startswith(f"{tmp_path / 'm'}: 1,200 rows"))
     assert lines[start].endswith(
-        f"accuracy {facts['accuracy']:.4f} before learning ({facts['unscored']} rows not scored); finished."
+        f"accuracy {facts['accuracy']:.4f} before learning ({facts['unscored']} row not scored); finished."
     )
     majority, last = baselines["majority"], baselines["last_label"]
     assert lines[start + 1] == f"Without a model: majority class {majority:.4f}, last label {last:.4f}."
@@ -433,7 +433,7 @@ def test_the_summary_says_what_the_json_and_inspect_say(tmp_path, capfd, monkeyp
         == f"Expect {hundred:.3f} of the saved model, 100 rows from now, if the classes stay as they were."
     )
     shown = call(capfd, "inspect", tmp_path / "m").out
-    assert f"{facts['accuracy']:.4f} before learning, {facts['unscored']} rows not scored" in shown
+    assert f"{facts['accuracy']:.4f} before learning, {facts['unscored']} row not scored" in shown
     assert lines[start + 1] in shown
     assert (
         json.loads(call(capfd, "inspect", tmp_path / "m", "--json").out)["stream"]["figures"]["late"] == facts["late"]

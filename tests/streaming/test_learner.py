@@ -95,6 +95,22 @@ def test_paths_are_taken_as_their_text(tmp_path):
     assert written[0] == written[1]
 
 
+@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize("half_life", [None, "auto"])
+@pytest.mark.parametrize("classes", [(), ("a", "b")])
+def test_while_one_class_alone_has_come_it_is_predicted(tmp_path, half_life, delay, classes):
+    labels = "aaaaabbabab"
+    lines = [f"{i},{i % 3},{label}" for i, label in enumerate(labels)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,z,kind", *lines]) + "\n")
+    rows, out = Source(str(tmp_path / "a.csv"), Layout(label="kind")), tmp_path / "o.csv"
+    model = kampong.FisherDiscriminant(ridge=0.1, half_life=half_life)
+    run = learn(rows, model, out=str(out), classes=classes, label_delay=delay)
+    said = [line.split(",")[2] for line in out.read_text().splitlines()[1:]]
+    assert said[: 1 + delay] == [""] * (1 + delay)  # no label has come before these rows
+    assert said[1 + delay : 6] == ['"a"'] * (5 - delay)
+    assert (run.counters.scored, run.counters.unscored) == (len(labels) - 1 - delay, 1 + delay)
+
+
 @pytest.mark.parametrize("model", [MODELS[i] for i in (0, 1, 5, 6)], ids=str)
 def test_a_stream_learns_what_fit_learns(tmp_path, small_blocks, model):
     write_points(tmp_path / "a.csv")

@@ -15,7 +15,9 @@ from command import call
 from kampong.estimators.stream_model import FisherModel
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.inspection import describe, merge_files
+from kampong.streaming.learner import Learner
 from kampong.streaming.model_file import read_model
+from kampong.streaming.sources import blocks
 
 CLASSES = ("sea", "sky")
 TELLING = {"sea": ("boat", "wave", "harbour"), "sky": ("cloud", "wing", "thunder")}
@@ -136,6 +138,57 @@ def test_a_stopped_text_stream_ends_with_the_same_bits_across_a_growth(tmp_path)
                 watch=watch,
             )
     assert len(set(widths)) > 2
+    assert without_clock(tmp_path / "parts") == without_clock(tmp_path / "whole")
+    assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def write_late_class(path, rows=1500, late=1010):
+    """Write texts of two classes, and of a third one from a row on."""
+    write_texts(path, rows)
+    lines = path.read_text().splitlines()
+    lines[late:] = [f"fog{line[3:]} mist" if i % 3 == 0 else line for i, line in enumerate(lines[late:])]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_late_labels_cost_what_they_cost_in_short_pieces_under_any_cut(tmp_path, monkeypatch):
+    """The reference ends a piece where a copy is due; else the contest pauses there and is asked at once."""
+    write_late_class(tmp_path / "a.csv")
+    found = []
+    for inside, size in ((False, 2**16), (True, 2**16), (True, 7000), (True, 2**22)):
+        if not inside:
+            monkeypatch.setattr(Learner, "_pauses_inside", False)
+        monkeypatch.setattr(blocks, "SMALLEST", size)
+        monkeypatch.setattr(blocks, "LARGEST", size)
+        out = tmp_path / f"{inside}{size}.csv"
+        run = learn(source(tmp_path / "a.csv"), kampong.FisherDiscriminant(half_life="auto"), out=str(out))
+        monkeypatch.undo()
+        said = [line.split(",")[2] for line in out.read_text().splitlines()]
+        found.append((run.history.delays.to_state()["counts"][:, :8].tolist(), said))
+    assert found[0][0][3][1] == 1000  # the copy for labels that are 1,000 rows late
+    assert found[1:] == found[:1] * 3
+
+
+def test_a_stream_stopped_with_a_copy_of_fewer_classes_ends_with_the_same_bits(tmp_path, monkeypatch):
+    """The copy of row 1,000 is kept, and a class comes after it in the same piece."""
+    from stream_problems import without_clock
+
+    write_late_class(tmp_path / "a.csv")
+    monkeypatch.setattr(blocks, "SMALLEST", 30_000)
+    monkeypatch.setattr(blocks, "LARGEST", 30_000)
+    copied = []
+    for name, stops in (("whole", []), ("parts", [1010])):
+        for rows in [*stops, 10**9]:
+            stop = threading.Event()
+
+            def watch(run, rows=rows, stop=stop):
+                copied.append((run.counters.rows, run.history.delays.each[3].copy is not None))
+                if run.counters.rows >= rows:
+                    stop.set()
+
+            file, out = str(tmp_path / name), str(tmp_path / f"{name}.csv")
+            texts, estimator = source(tmp_path / "a.csv"), kampong.FisherDiscriminant(half_life="auto")
+            learn(texts, estimator, model_file=file, out=out, stop=stop, watch=watch)
+    assert [kept for rows, kept in copied if 1010 < rows < 1500] == [True] * 2
     assert without_clock(tmp_path / "parts") == without_clock(tmp_path / "whole")
     assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 

@@ -87,9 +87,9 @@ class FisherDiscriminant(FollowsDrift):
         divide large columns alone, if most of the variance is that of a few; for sparse rows, and above 8,192 columns,
         it tries nothing else there. True needs the d × d scatter, and is refused above 8,192 columns.
     effort : float
-        With half_life="auto": nominal cost of a row in the contest, in microseconds of one core. Members take part
-        while their costs fit, the cheapest first, by the number of columns and classes alone; softmax regression always
-        does.
+        With half_life="auto": nominal cost of a row of up to 20 columns in the contest, in microseconds of one core; a
+        longer row may cost as much more. Members take part while their costs fit, the cheapest first, by the number of
+        columns and classes alone; softmax regression always does.
 
     Attributes
     ----------

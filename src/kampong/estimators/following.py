@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kampong._core.compute import Float, Integer, Rows
+    from kampong.contract import Pauses
     from kampong.estimators.results import Answering
     from kampong.files import Contents
     from kampong.predictor import Predictor
@@ -265,7 +266,9 @@ class FollowsDrift(DiscriminantSubspace):
         self._all_rows_answer = False
         self._follow(X, y, sample_weight, None)
 
-    def _follow(self, X: Rows, y: Any, sample_weight: Any, given: Float | None) -> Float | None:
+    def _follow(
+        self, X: Rows, y: Any, sample_weight: Any, given: Float | None, pauses: Pauses | None = None
+    ) -> Float | None:
         """Let the contest predict and learn rows that the statistics have learnt; return its log-probabilities."""
         if self._statistics.multilabel:
             self._follower = None
@@ -278,14 +281,16 @@ class FollowsDrift(DiscriminantSubspace):
         codes, labels = self._statistics.numbers_of(y), len(self._statistics.classes)
         if given is not None and given.shape[1] < labels:
             given = np.pad(given, ((0, 0), (0, labels - given.shape[1])), constant_values=-np.inf)
-        return self._follower.learn(X, codes, weights, labels, given)
+        return self._follower.learn(X, codes, weights, labels, given, pauses)
 
     @whole
-    def _predict_then_learn(self, X: Rows, y: Any, predictor: Predictor | None) -> tuple[np.ndarray, Float] | None:
+    def _predict_then_learn(
+        self, X: Rows, y: Any, predictor: Predictor | None, pauses: Pauses | None = None
+    ) -> tuple[np.ndarray, Float] | None:
         """Predict each row and then learn it, with half_life="auto".
 
-        `predictor` is one of all rows, which takes part in the contest. Return the classes and how probable they were;
-        None while fewer than two are known.
+        `predictor` is one of all rows, which takes part in the contest; at `pauses` the contest knows the rows up to
+        there. Return the classes and how probable they were; None while fewer than two are known.
         """
         X, y = validate_batch(self, X, y, reset=False)
         assert self._follower is not None
@@ -293,7 +298,7 @@ class FollowsDrift(DiscriminantSubspace):
         given = None if contest is None else contest.given(X)
         super()._learn(X, y, None)
         self._all_rows_answer = False
-        logs = self._follow(X, y, None, given)
+        logs = self._follow(X, y, None, given, pauses)
         if logs is None or known < 2:
             return None
         logs = in_order(logs, self._statistics.appeared, predictor)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.contract import Frozen
+    from kampong.contract import Frozen, Pauses
     from kampong.files import Contents
     from kampong.predictor import Predictor
     from kampong.selection.known_rows import KnownRows
@@ -263,12 +263,17 @@ class FisherModel(SubspaceModel):
         return (None, None) if contest is None else contest.answers(X)
 
     def predict_then_learn(
-        self, X: Rows, y: np.ndarray, predictor: Predictor | None = None, classes: Sequence[Any] = ()
+        self,
+        X: Rows,
+        y: np.ndarray,
+        predictor: Predictor | None = None,
+        classes: Sequence[Any] = (),
+        pauses: Pauses | None = None,
     ) -> tuple[np.ndarray, Float] | None:
         """Learn a batch; with half_life="auto" predict each row first, and return classes and probabilities."""
         if self.statistics is None or not self.follows_drift:
             return super().predict_then_learn(X, y, predictor, classes)
-        found: tuple[np.ndarray, Float] | None = self.estimator._predict_then_learn(X, y, predictor)
+        found: tuple[np.ndarray, Float] | None = self.estimator._predict_then_learn(X, y, predictor, pauses)
         return found
 
     def predictor(self, keep: Predictor | None = None, *, provisional: bool = False) -> Predictor | None:

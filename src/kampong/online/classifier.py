@@ -52,9 +52,10 @@ class OnlineClassifier(ClassifierMixin, Savable):
     Parameters
     ----------
     effort : float
-        Nominal cost of a row, in microseconds of one core. Members take part while their costs fit, the cheapest
-        first, by the number of columns and classes alone, so that runs repeat; softmax regression and label counts
-        always do. Default 100. Lower it for faster streams: 2 leaves the linear members of 20 columns.
+        Nominal cost of a row of up to 20 columns, in microseconds of one core; a longer row may cost as much more.
+        Members take part while their costs fit, the cheapest first, by the number of columns and classes alone, so
+        that runs repeat; softmax regression and label counts always do. Default 100. Lower it for faster streams: 2
+        leaves the linear members of 20 columns.
     labels_in_order : bool
         Whether the label of each row is known before the next row is predicted, so that `predict_then_learn` may use
         it. Default True. `predict` never uses it: rows to predict may come from any time.

@@ -15,7 +15,10 @@ from kampong.online.members import MEMBERS, Frequencies, Member, Rows
 from kampong.online.pooling import Pool, calibrate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kampong._core.compute import Float, Integer
+    from kampong.contract import Pauses
     from kampong.files.contents import Contents
     from kampong.online.settings import Settings
 
@@ -31,7 +34,7 @@ class Contest:
     settings : Settings
         The numbers of the contest.
     effort : float
-        Nominal microseconds per row: members run while their costs fit, the cheapest first.
+        Nominal microseconds per row, more where rows are long: members run while their costs fit, the cheapest first.
     seed : int
         For members that draw something.
     labels_in_order : bool
@@ -68,6 +71,8 @@ class Contest:
         To calibrate an answer and to weigh it costs the same for all members.
         """
         left, chosen = 1000.0 * self.effort, set()
+        if not self._wide(columns):
+            left *= max(columns / self.settings.columns, 1.0)
         able = [kind for kind in MEMBERS if kind.wide in (self._wide(columns), None) and self._admits(kind)]
         made = [kind(self.settings, self.seed) for kind in able]
         costs = {one: one.cost(columns, classes) + one.answers * (60.0 + 20.0 * classes) for one in made}
@@ -111,7 +116,13 @@ class Contest:
             self._places.append(np.array(seen, dtype=np.int64))
 
     def learn(
-        self, X: Any, codes: Integer, weights: Float, given: Float | None = None, losses: Float | None = None
+        self,
+        X: Any,
+        codes: Integer,
+        weights: Float,
+        given: Float | None = None,
+        losses: Float | None = None,
+        pauses: Pauses | None = None,
     ) -> Float:
         """Predict and then learn row after row.
 
@@ -127,6 +138,8 @@ class Contest:
             What somebody else says of the rows: log-probabilities, for all classes that will have come.
         losses : array of shape (rows,), optional
             Where −log p of the class of each row is written, as `predict` would have said it before the row was learnt.
+        pauses : Pauses, optional
+            Where to pause, so that somebody may call `predict` or take a copy.
 
         Returns
         -------
@@ -137,25 +150,27 @@ class Contest:
         codes = np.where(taught, codes, 0)
         after = np.maximum.accumulate(np.append(self.classes, np.where(taught, codes + 1, 0)))
         known, after = after[:-1], after[1:]
-        answers = np.full((len(codes), int(after[-1])), -np.inf)
-        for part in self._parts(X.shape[1], known, after):
+        answers, entries = np.full((len(codes), int(after[-1])), -np.inf), self._entries(X)
+        places = () if pauses is None else pauses.places
+        for part in self._parts(X.shape[1], known, after, places):
             self.resize(X.shape[1], int(after[part][-1]))
-            told = self._told(given, part)
-            found = self._step(self.pools, X[part], codes[part], known[part], weights[part], taught[part], told)
+            rows = self._rows(X, entries, part, codes, known, weights, taught, given)
+            found = self._step(self.pools, rows)
             answers[part, : self.classes] = found[0]
             if losses is not None:
                 losses[part] = np.maximum(-found[-1][np.arange(len(found[-1])), codes[part]], 0.0)
+            if pauses is not None and part.stop in pauses.places:
+                pauses.at(part.stop)
         return answers
 
     def predict(self, X: Any, given: Float | None = None) -> Float:
         """Return log-probabilities of rows, (rows, classes), without the last label; nothing is learnt."""
         n = X.shape[0]
         answers, codes, known = np.empty((n, self.classes)), np.zeros(n, dtype=np.int64), np.full(n, self.classes)
-        weights, taught = np.ones(n), np.zeros(n, dtype=bool)
+        weights, taught, entries = np.ones(n), np.zeros(n, dtype=bool), self._entries(X)
         for part in self._parts(self.columns, known, known):
-            told = self._told(given, part)
-            rows = (X[part], codes[part], known[part], weights[part], taught[part], told)
-            answers[part] = self._step(self.pools[-1:], *rows)[0]
+            rows = self._rows(X, entries, part, codes, known, weights, taught, given)
+            answers[part] = self._step(self.pools[-1:], rows)[0]
         return answers
 
     def _told(self, given: Float | None, part: slice) -> Float:
@@ -165,31 +180,23 @@ class Contest:
         told = np.maximum(given[part, : self.classes], np.log(self.settings.least_chance))
         return np.ascontiguousarray(told)  # of one form, so that loops are compiled once
 
-    def _parts(self, columns: int, known: Integer, after: Integer) -> list[slice]:
-        """Cut rows where a new class changes the members, and into blocks of some megabytes."""
-        cuts, kinds = [0], [type(member) for member in self.members]
+    def _parts(self, columns: int, known: Integer, after: Integer, pauses: Sequence[int] = ()) -> list[slice]:
+        """Cut rows at pauses, where a new class changes the members, and into blocks of some megabytes."""
+        cuts, kinds = [0, *pauses], [type(member) for member in self.members]
         for place in np.flatnonzero(after > known):
             before, kinds = kinds, self.selection(columns, int(after[place]))
             if before and kinds != before:
                 cuts.append(int(place))
-        parts = []
-        for start, stop in zip(cuts, [*cuts[1:], len(known)], strict=True):
-            width = 8 * (int(after[stop - 1]) * ANSWERS + min(columns, self.settings.narrow)) if stop > start else 1
+        parts, dense = [], 0 if self._wide(columns) else columns
+        cuts = sorted({*cuts, len(known)} - {0})
+        for start, stop in zip([0, *cuts[:-1]], cuts, strict=True):
+            width = 8 * (int(after[stop - 1]) * ANSWERS + dense)
             parts += [slice(start + part.start, start + part.stop) for part in blocks(stop - start, width)]
         return parts
 
-    def _step(
-        self,
-        pools: list[Pool],
-        X: Any,
-        codes: Integer,
-        known: Integer,
-        weights: Float,
-        learn: np.ndarray,
-        given: Float,
-    ) -> list[Float]:
+    def _step(self, pools: list[Pool], rows: Rows) -> list[Float]:
         """Return the answer of each of the pools, which are all or the last ones."""
-        rows = self._rows(X, codes, known, weights, learn, given)
+        codes, known, learn = rows.codes, rows.known, rows.learn
         size = sum(member.answers for member in self.members)
         scores, chances = np.zeros((size, len(codes), self.classes)), np.empty((len(codes), self.classes, size))
         keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0
@@ -217,10 +224,17 @@ class Contest:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Contest:
         """Return a contest with arrays of its own; it shares the settings and what says which answers a pool sees."""
+        result = self._sharing()
+        result._own()
+        return result
+
+    def _sharing(self) -> Contest:
+        """Return a contest with members and pools of its own, which share their arrays with those of this one."""
         result = type(self).__new__(type(self))
         result.__dict__.update(self.__dict__)
         result.members, result.pools = [copy.copy(one) for one in self.members], [copy.copy(one) for one in self.pools]
-        result._own()
+        for member in result.members:
+            member.arrays = dict(member.arrays)
         return result
 
     @property
@@ -233,28 +247,69 @@ class Contest:
 
     def _own(self) -> None:
         """Copy all arrays, so that they can be written, and so that loops meet one form of them."""
-        self._places = [places.copy() for places in self._places]
-        self._mean, self._squares, self._weight = self._mean.copy(), self._squares.copy(), self._weight.copy()
         for member in self.members:
             member.arrays = {name: array.copy() for name, array in member.arrays.items()}
+        self._own_sums()
+
+    def _own_sums(self) -> None:
+        """Copy all arrays but those of members."""
+        self._places = [places.copy() for places in self._places]
+        self._mean, self._squares, self._weight = self._mean.copy(), self._squares.copy(), self._weight.copy()
         for one in self.pools:
             one.own()
 
-    def _rows(self, X: Any, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, given: Float) -> Rows:
-        """Return rows as the members read them."""
-        X, nothing = floats(X), np.zeros(1, dtype=np.int64)
-        if self._wide(X.shape[1]):
-            entries = sparse.csr_array(X, copy=True)
-            entries.eliminate_zeros()
-            data = entries.data.astype(np.float64)
-            indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
-            cap_large_entries(indptr, data)
-            return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn, given)
+    def widened(self, columns: int) -> Contest:
+        """Return a contest with more columns and arrays of its own; rows so far had 0 there."""
+        result = self._sharing()
+        result.resize(columns, self.classes)
+        theirs = {id(array) for member in self.members for array in member.arrays.values()}
+        for member in result.members:
+            member.arrays = {name: a.copy() if id(a) in theirs else a for name, a in member.arrays.items()}
+        result._own_sums()
+        return result
+
+    def _entries(self, X: Any) -> tuple[Integer, Integer, Float] | None:
+        """Return the entries of wide rows as the parts of a CSR matrix, None for narrow rows."""
+        if not self._wide(X.shape[1]):
+            return None
+        entries = sparse.csr_array(floats(X), copy=True)
+        entries.eliminate_zeros()
+        data = entries.data.astype(np.float64)
+        indptr, indices = entries.indptr.astype(np.int64), entries.indices.astype(np.int64)
+        cap_large_entries(indptr, data)
+        return indptr, indices, data
+
+    def _rows(
+        self,
+        X: Any,
+        entries: tuple[Integer, Integer, Float] | None,
+        part: slice,
+        codes: Integer,
+        known: Integer,
+        weights: Float,
+        learn: np.ndarray,
+        given: Float | None,
+    ) -> Rows:
+        """Return some of the rows as the members read them."""
+        nothing, told = np.zeros(1, dtype=np.int64), self._told(given, part)
+        codes, known, weights, learn = codes[part], known[part], weights[part], learn[part]
+        if entries is not None:
+            indptr, indices, data = entries
+            indptr = indptr[part.start : part.stop + 1]
+            return Rows(np.zeros((len(codes), 0)), nothing, indptr, indices, data, codes, known, weights, learn, told)
+        X = floats(X[part])
         dense = np.array(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64, order="C")
         points, active = np.empty(dense.shape), np.empty(len(codes), dtype=np.int64)
         keep = 2.0 ** (-1.0 / self.settings.half_life)
         standardise(self._mean, self._squares, self._weight, dense, weights, learn, keep, points, active)
-        return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn, given)
+        return Rows(points, active, nothing, nothing, np.zeros(0), codes, known, weights, learn, told)
+
+    def _take_members(self, contents: Contents) -> None:
+        """Go on with the members of a file: it may have been written when fewer of them fitted the effort."""
+        held = [member for member in self.members if member.always or member.name in contents]
+        if len(held) < len(self.members):
+            self.members = held
+            self._see()
 
     def to_state(self) -> dict[str, Any]:
         """Return everything as named arrays."""
@@ -279,6 +334,7 @@ class Contest:
             How many classes have come.
         """
         self.resize(columns, classes)
+        self._take_members(contents)
         for name, low in (("mean", None), ("squares", 0.0), ("weight", 0.0)):
             mine = getattr(self, f"_{name}")
             setattr(self, f"_{name}", contents.array(name, np.float64, mine.shape, low=low).copy())

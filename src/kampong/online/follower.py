@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kampong._core.compute import vectorised
+from kampong.contract import Pauses
 from kampong.online.contest import Contest, numbered
 from kampong.online.members.given import Given
 from kampong.online.settings import Settings
@@ -55,7 +56,15 @@ class Follower:
         """How much each answer counts now where labels are not at hand."""
         return self.contest.pools[-1].member_weights()
 
-    def learn(self, X: Any, codes: Integer, weights: Float, labels: int, given: Float | None = None) -> Float:
+    def learn(
+        self,
+        X: Any,
+        codes: Integer,
+        weights: Float,
+        labels: int,
+        given: Float | None = None,
+        pauses: Pauses | None = None,
+    ) -> Float:
         """Predict and then learn row after row.
 
         Parameters
@@ -70,6 +79,8 @@ class Follower:
             How many labels have numbers; some of them may not have come.
         given : array of shape (rows, labels), optional
             What the model of all rows says: log-probabilities, −∞ for a label that it does not know.
+        pauses : Pauses, optional
+            Where to pause, so that somebody may predict with what is known there.
 
         Returns
         -------
@@ -81,10 +92,17 @@ class Follower:
         _in_rows(self._weights, weights, own)
         told = None if given is None else given[:, self._came]
         losses = np.empty(len(codes))
-        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses))
+        paused = None if pauses is None else Pauses(pauses.places, lambda place: self._pause(pauses, place))
+        answers = self._spread(self.contest.learn(X, self._slots[codes], own, told, losses, paused))
         self.recent_losses = np.concatenate([self.recent_losses, losses])[-self.contest.settings.recent :]
         self.recent_codes = np.concatenate([self.recent_codes, codes])[-self.contest.settings.recent :]
         return answers
+
+    def _pause(self, pauses: Pauses, place: int) -> None:
+        """Pause with the labels alone that have come up to there."""
+        every, self._slots = self._slots, np.where(self._slots < self.classes, self._slots, -1)
+        pauses.at(place)
+        self._slots = every
 
     def predict(self, X: Any, given: Float | None = None) -> Float:
         """Return log-probabilities of rows, (rows, labels), without the last label; nothing is learnt."""
@@ -92,8 +110,9 @@ class Follower:
 
     def widened(self, n_features: int) -> Self:
         """Return a copy with more columns at the end; rows so far had 0 there."""
-        result = copy.deepcopy(self)
-        result.contest.resize(n_features, self.classes)
+        result = copy.copy(self)
+        result._slots, result._weights = self._slots.copy(), self._weights.copy()
+        result.contest = self.contest.widened(n_features)
         return result
 
     def has_aged(self, held_out: HeldOutLosses) -> bool:

@@ -12,8 +12,10 @@ class Settings:
     Attributes
     ----------
     effort : float
-        Nominal microseconds per row beside a model of all rows: the linear members at 20 columns and 5 classes, also
-        tiles and products at 10 and 2 ("contest effort").
+        Nominal microseconds per row of `columns` columns beside a model of all rows: the linear members at 5 classes,
+        also tiles and products at 10 columns and 2 classes ("contest effort").
+    columns : int
+        Rows of more columns take as much longer to read, and members get as much longer ("streams").
     learning_rates : tuple of float
         Of softmax regression: a step changes the scores of its row by this part of their gradient.
     strengths : tuple of float
@@ -50,6 +52,7 @@ class Settings:
     """
 
     effort: float = 3.0
+    columns: int = 20
     learning_rates: tuple[float, ...] = (0.05, 0.5)
     strengths: tuple[float, ...] = (0.01, 0.1)
     half_life: float = 1000.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Rows
     from kampong.contract import StreamModel
     from kampong.predictor import Predictor
-    from kampong.streaming.history.delays import Delays
+    from kampong.streaming.history.delays import Ahead, Delays
 
 LONGEST = 1_000_000
 """The longest label delay, in rows."""
@@ -151,7 +151,14 @@ def answer_late(model: StreamModel, predictor: Predictor | None, X: Rows, shown:
     return Answers(*model.answer(X, predictor))
 
 
-def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, rows: int, late: int = 0) -> None:
+def copy_due(
+    delays: Delays,
+    model: StreamModel,
+    predictor: Predictor | None,
+    rows: int,
+    late: int = 0,
+    ahead: Ahead | None = None,
+) -> None:
     """Take the copies that are due.
 
     Parameters
@@ -166,15 +173,23 @@ def copy_due(delays: Delays, model: StreamModel, predictor: Predictor | None, ro
         Rows learnt.
     late : int
         How late labels come in any case: shorter delays are not measured.
+    ahead : Ahead or None
+        Rows at hand that are not learnt, and about which nobody has been asked.
     """
     taken: dict[bool, Copying] = {}  # delays whose copies are due together share one
+    copies = []
     for one in delays.due(rows):
-        # Past a width, a solve for each copy would cost more than the stream: the predictor is copied there.
-        saved = one.delay >= SETTINGS.saved_delay and model.can.freeze and model.width <= SETTINGS.narrow_columns
+        saved = one.delay >= SETTINGS.saved_delay and solves_copies(model)
         if saved not in taken:
             found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
             taken[saved] = Copying(found, found.nbytes if found is not None and model.can.save else 0)
-        delays.take(one, Copying(None, 0) if one.delay < late else taken[saved], rows)
+        copies.append((one, Copying(None, 0) if one.delay < late else taken[saved]))
+    delays.take_all(copies, rows, ahead)
+
+
+def solves_copies(model: StreamModel) -> bool:
+    """Tell whether copies of some delays are solved: past a width that would cost more than the stream."""
+    return model.can.freeze and model.width <= SETTINGS.narrow_columns
 
 
 def copies_state(delays: Delays) -> dict[str, Any]:

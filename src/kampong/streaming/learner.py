@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kampong._core.compute import available_threads, beside
-from kampong.contract import stream_model
+from kampong._core.freed import give_back
+from kampong.contract import Pauses, stream_model
 from kampong.streaming.errors import StreamError
+from kampong.streaming.history.delays import Ahead
 from kampong.streaming.history.history import candidates
-from kampong.streaming.late import Waiting, answer_late, copy_due
+from kampong.streaming.late import Waiting, answer_late, copy_due, solves_copies
 from kampong.streaming.prediction import (
     Answers,
     answer,
@@ -169,6 +171,7 @@ class Learner:
             if self.predictor is not None:
                 self.predictor = self.predictor.widened(width)
             self.history.delays.widen(width)
+            give_back()  # the narrower arrays
         self.waiting.widen(width)
         if batch.rows and batch.y is not None:
             self.known.update(np.unique(batch.y).tolist())
@@ -240,10 +243,9 @@ class Learner:
             return len(labels)  # such a model learns a batch at a time
         if not rows:  # landmarks are placed with the first rows
             return len(labels) if model.can.landmarks else 1
-        ends = [
-            rows + Schedule.of(model).piece(rows, labels, classes_present(model)),
-            self.history.delays.next_copy,
-        ]
+        ends = [rows + Schedule.of(model).piece(rows, labels, classes_present(model))]
+        if not self._pauses_inside:
+            ends.append(self.history.delays.next_copy)
         if self.coming is not None:
             ends.append(self.coming.due)
         if self.beside and model.can.landmarks:
@@ -260,6 +262,8 @@ class Learner:
             said = self._learn_piece(X, y, shown)
         else:
             said = answer_late(self.model, self.predictor, X, shown) if counters.rows else Answers()
+            if said.labels is None:
+                said = said._replace(labels=self._only_class(len(y)))
             self.waiting.add(X, y)
             counters.waiting += len(y)
             self.learn_waiting(len(self.waiting) - delay)
@@ -271,11 +275,14 @@ class Learner:
     def _learn_piece(self, X: Rows, y: np.ndarray, shown: np.ndarray) -> Answers:
         """Predict a piece, learn it, and renew the predictor where it is due; return what was said of the rows."""
         said = self._ask(X, shown) if self.counters.rows else Answers()
+        only = self._only_class(len(y)) if self.predictor is None else None
         if self.rejected is not None:
             self.rejected.look(X, y, self.counters.rows)
         found = self._learn(X, y)
         if found is not None:
             said = said._replace(labels=found[0], chances=found[1])
+        elif said.labels is None:
+            said = said._replace(labels=only)
         self.counters.rows += len(y)
         if self.model.can.freeze:
             before = self.predictor
@@ -295,6 +302,13 @@ class Learner:
             return answer(self.model, self.predictor, X, shown)
         return Answers(self.predictor.points(X) if self.points and self.predictor is not None else None)
 
+    def _only_class(self, rows: int) -> np.ndarray | None:
+        """Return a class for each row while it is the only one that has come, None before and after."""
+        classes = self.model.classes if self.counters.rows else None
+        if classes and self.model.can.freeze:  # some may have been declared, and not have come
+            classes = list(classes_present(self.model))
+        return np.array(classes * rows) if classes and len(classes) == 1 else None
+
     def _learn(self, X: Rows, y: np.ndarray) -> tuple[np.ndarray, Float] | None:
         """Let the model learn.
 
@@ -304,9 +318,28 @@ class Learner:
             # scikit-learn takes a small batch of many classes for a regression, and warns.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             try:
-                return self.model.predict_then_learn(X, y, self.predictor, () if self.counters.rows else self.declared)
+                declared = () if self.counters.rows else self.declared
+                return self.model.predict_then_learn(X, y, self.predictor, declared, self._pauses(X, y))
             except ValueError as error:
                 raise RefusedRowsError(error) from None
+
+    @property
+    def _pauses_inside(self) -> bool:
+        """Whether copies for late labels are taken inside a piece, as none is solved: pieces are longer then."""
+        return self.model.follows_drift and not self.waiting.delay and not solves_copies(self.model)
+
+    def _pauses(self, X: Rows, y: np.ndarray) -> Pauses | None:
+        """Return where a model pauses while it learns a piece, and what is done there; None for nowhere."""
+        before, delays = self.counters.rows, self.history.delays
+        places = delays.pauses(before, len(y)) if self._pauses_inside else []
+        if not places:
+            return None
+
+        def at(place: int) -> None:
+            ahead = Ahead(X[place:], y[place:], before + place)
+            copy_due(delays, self.model, self.predictor, ahead.first, ahead=ahead)
+
+        return Pauses(places, at)
 
     def _renew(self) -> None:
         """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from kampong._core.compute import one_blas_thread
+from kampong._core.freed import give_back
 from kampong.files import held, pack
 from kampong.files.signing import key_bytes
 from kampong.streaming import formats, sources
@@ -481,7 +482,8 @@ class _OpenRun:
             self._end_file()
         is_sorted = run.finished and self._is_sorted()
         run.remark = SORTED if is_sorted else run.remark
-        pa.default_memory_pool().release_unused()  # what parsing took, for the solve
+        pa.default_memory_pool().release_unused()  # what parsing and learning took, for the solve
+        give_back()
         if run.finished:
             self.learner.arrive()
         run.predictor = self.learner.predictor

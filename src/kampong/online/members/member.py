@@ -140,7 +140,9 @@ class Member:
             shape, old = self._shape(field, columns, classes), self.arrays.get(name)
             if old is not None and old.shape == shape:
                 continue
-            new: Any = np.full(shape, field.start, dtype=field.dtype)
+            new: Any = np.zeros(shape, dtype=field.dtype)  # takes no memory before it is written to
+            if field.start:
+                new[...] = field.start
             if field.diagonal:
                 new[..., range(shape[-1]), range(shape[-1])] = field.diagonal
             if old is not None:

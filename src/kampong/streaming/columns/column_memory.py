@@ -17,13 +17,11 @@ from scipy import sparse
 from kampong.streaming.columns.text_hashing import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files import Contents
     from kampong.streaming.columns.records import Batch
     from kampong.streaming.columns.schema import Schema
-    from kampong.streaming.columns.text_hashing import Named
+    from kampong.streaming.columns.text_hashing import Names
 
 LEAST, ROOM = 64, 1024
 """Hashed columns that a model has room for at first. A full room doubles up to the second, then grows by an eighth."""
@@ -82,7 +80,7 @@ class Memory:
         if len(self.counts):
             self._learn_means(X)
         if self.schema.hash_width and batch.named is not None:
-            self._learn_places(batch.named)
+            self._add(*batch.named)
         return self.apply(batch, learn=True)
 
     def apply(self, batch: Batch, *, learn: bool = False) -> Batch:
@@ -156,8 +154,8 @@ class Memory:
         result.counts = self.counts + other.counts
         share = other.counts / np.maximum(result.counts, 1)
         result.means = self.means + share * (other.means - self.means)
-        result._add(self.columns, self.names, self.signs)
-        result._add(other.columns, other.names, other.signs)
+        for one in (self, other):
+            result._add(np.array(one.columns, dtype=np.int64), one.names, np.array(one.signs, dtype=np.int64))
         result.documents = self.documents + other.documents
         places = (
             result.places(np.array(other.columns, dtype=np.int64)) if other.columns else np.empty(0, dtype=np.int32)
@@ -205,19 +203,14 @@ class Memory:
             X = _csr(data, X.indices, X.indptr, X.shape)
         return X, int(np.count_nonzero(gone))
 
-    def _learn_places(self, named: Named) -> None:
-        new = np.flatnonzero(self.places(named.columns) < 0)
-        names = [named.names[i] for i in new.tolist()]
-        self._add(named.columns[new].tolist(), names, named.signs[new].tolist())
-
-    def _add(self, columns: Sequence[int], names: Sequence[bytes], signs: Sequence[int]) -> None:
+    def _add(self, columns: Integer, names: Names | list[bytes], signs: Integer) -> None:
         """Give the next places to columns that have none; of a column that comes twice the first name counts."""
-        for column, name, sign in zip(columns, names, signs, strict=True):
-            if not self._places[column]:
-                self.columns.append(column)
-                self._places[column] = len(self.columns)
-                self.names.append(name)
-                self.signs.append(sign)
+        new = np.flatnonzero(self.places(columns) < 0)
+        new = new[np.sort(np.unique(columns[new], return_index=True)[1])]
+        self._places[columns[new]] = len(self.columns) + 1 + np.arange(len(new), dtype=np.int32)
+        self.columns += columns[new].tolist()
+        self.names += [names[place] for place in new.tolist()]
+        self.signs += signs[new].tolist()
 
     def _placed(self, X: Any, *, learn: bool) -> Any:
         """Return rows whose hashed columns have their places; columns that have none are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from kampong.streaming.columns import cells
-from kampong.streaming.columns.text_hashing import Named, cut_name, hash_words, murmur
+from kampong.streaming.columns.text_hashing import Named, Names, cut_name, hash_words, murmur
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -227,7 +228,8 @@ def _whole_labels(schema: Schema, values: Float, wrong: dict[int, str]) -> np.nd
 
 def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any, Named]:
     """Return the hashed words and categories, (rows, hash_width), and the columns that occur with their words."""
-    parts, names = [], []
+    parts: list[Any] = []
+    names: list[Names | list[bytes]] = []
     places: list[Integer] = []
     signs: list[Integer] = []
     shape = (rows, schema.hash_width)
@@ -245,17 +247,18 @@ def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any,
         parts.append(sparse.csr_array((np.ones(ends[-1]), found[codes[there]], ends), shape=shape))
         places.append(found[counted])
         signs.append(np.ones(counted.sum(), dtype=np.int64))
-        names += [cut_name(token) for token, one in zip(tokens, counted.tolist(), strict=True) if one]
+        names.append([cut_name(token) for token, one in zip(tokens, counted.tolist(), strict=True) if one])
     for name in schema.texts:
         words = hash_words(columns[name], schema.hash_width, schema.ngrams, unit=not schema.tfidf)
         parts.append(sparse.csr_array((words.data, words.indices, words.indptr), shape=shape))
         places.append(words.named.columns)
         signs.append(words.named.signs)
-        names += words.named.names
-    total: Any = parts[0]
+        names.append(words.named.names)
+    total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return total, Named(np.concatenate(places), names, np.concatenate(signs))
+    every = names[0] if len(names) == 1 else list(itertools.chain(*names))
+    return total, Named(np.concatenate(places), every, np.concatenate(signs))
 
 
 def _place(token: bytes, width: int) -> int:

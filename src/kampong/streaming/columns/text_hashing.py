@@ -16,17 +16,47 @@ import numpy as np
 from kampong._core.compute import compiled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kampong._core.compute import Float, Integer
 
 LONGEST = 48
 """Bytes of a word that are kept to be read."""
 
 
+class Names:
+    """Words of columns, cut out of their texts when they are asked for: most columns of a block are known already.
+
+    Parameters
+    ----------
+    text : bytes
+        All texts.
+    spans : array of shape (columns, 2)
+        Where each word, or run of words, begins and ends.
+    """
+
+    def __init__(self, text: bytes, spans: Integer) -> None:
+        self._text, self._spans = text, spans
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._spans)
+
+    def __getitem__(self, place: int) -> bytes:
+        """Return one of them."""
+        start, stop = self._spans[place].tolist()
+        return _name(self._text[start:stop])
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return all of them, one after another."""
+        return (self[place] for place in range(len(self)))
+
+
 class Named(NamedTuple):
     """Columns in the order in which they first occur, and a word for each, with the sign that its counts have."""
 
     columns: Integer
-    names: list[bytes]
+    names: Names | list[bytes]
     signs: Integer
 
 
@@ -65,8 +95,7 @@ def hash_words(column: Any, width: int, ngrams: int = 1, *, unit: bool = True) -
     indptr = np.zeros(len(offsets), dtype=np.int32)
     found = _hash(data, offsets, classes, width, ngrams, unit, indptr, indices, values, first, spans)
     size = indptr[-1]
-    text = data.tobytes()
-    names = [_name(text[start:stop]) for start, stop, _ in spans[:found].tolist()]
+    names = Names(data.tobytes(), spans[:found, :2].copy())
     named = Named(first[:found].copy(), names, spans[:found, 2].copy())
     return Words(values[:size].copy(), indices[:size].copy(), indptr, named)
 

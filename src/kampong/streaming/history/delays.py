@@ -4,7 +4,8 @@ For a delay of D rows a copy is taken after s rows, and asked about rows s + D u
 next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 10,
 else every other one. So a run repeats, the cut into batches does not matter, and there is one copy for each delay. The
 pause between two copies grows with the rows, so that a copy costs less and less; a row counts by the pause that it
-stands for, so that all parts of a stream count equally.
+stands for, so that all parts of a stream count equally. Where all of these rows are at hand, the model is asked about
+them at once, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kampong.streaming.schedule import power_of_two
 from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Integer, Rows
+    from kampong._core.compute import Rows
     from kampong.contract import Frozen
     from kampong.files import Contents
 
@@ -65,8 +66,26 @@ class Late(NamedTuple):
         return self.all_rows - self.accuracy > self.error
 
 
+class Ahead(NamedTuple):
+    """Rows of the stream that are at hand before they are learnt.
+
+    Attributes
+    ----------
+    X : array or sparse matrix
+        The rows.
+    y : array
+        Their classes.
+    first : int
+        The rows before them.
+    """
+
+    X: Rows
+    y: np.ndarray
+    first: int
+
+
 class Copying:
-    """What is to be copied for one delay or several; a copy that there is no room for is never made.
+    """What is to be copied for one delay or several; a copy that nobody needs or has room for is never made.
 
     Parameters
     ----------
@@ -77,12 +96,12 @@ class Copying:
     """
 
     def __init__(self, frozen: Frozen | None, size: int) -> None:
-        self.size, self._frozen = size, frozen
+        self.size, self.frozen = size, frozen
 
     @cached_property
     def copy(self) -> Frozen | None:
         """The copy, which all who ask share."""
-        return None if self._frozen is None else self._frozen.apart()
+        return None if self.frozen is None else self.frozen.apart()
 
 
 class Delay:
@@ -105,6 +124,11 @@ class Delay:
     def pause(self) -> int:
         """The rows from the copy in use to the next one."""
         return pause_after(self.since, self.delay)
+
+    @property
+    def end(self) -> int:
+        """The rows before the first one that the copy is no more asked about."""
+        return self.since + 2 * self.delay
 
     def places(self, first: int, rows: int) -> slice:
         """Return which of this many rows, from a row number on, the copy is asked about."""
@@ -158,30 +182,55 @@ class Delays:
         first : int
             The rows before them.
         """
-        asked: dict[int, list[tuple[Delay, Integer]]] = {}  # a copy that several delays share is asked once
+        shared: dict[int, list[Delay]] = {}  # a copy that several delays share is asked once
         for one in self.each:
             if one.copy is not None:
-                some = one.places(first, len(y))
-                if some.start < some.stop:
-                    asked.setdefault(id(one.copy), []).append((one, np.arange(len(y))[some]))
-        for sharing in asked.values():
-            rows = np.concatenate([mine for _, mine in sharing])
-            copy, ends = sharing[0][0].copy, np.cumsum([len(mine) for _, mine in sharing])
-            assert copy is not None
-            for (one, _), right in zip(
-                sharing, np.split(right_of(copy, X[rows], y[rows]), ends[:-1], axis=1), strict=True
-            ):
-                one.score(right)
+                shared.setdefault(id(one.copy), []).append(one)
+        for sharing in shared.values():
+            assert sharing[0].copy is not None
+            _ask(sharing[0].copy, sharing, Ahead(X, y, first))
         for one in self.each:
-            if one.copy is not None and first + len(y) >= one.since + 2 * one.delay:
+            if one.copy is not None and first + len(y) >= one.end:
                 one.copy = None
+
+    def pauses(self, first: int, rows: int) -> list[int]:
+        """Return before which of this many rows, from a row number on, copies are due, counted from that row."""
+        found = set()
+        for one in self.each:
+            due = one.due
+            while due < first + rows:
+                if due > first:
+                    found.add(due - first)
+                due = due_after(due, one.delay)
+        return sorted(found)
 
     def due(self, rows: int) -> list[Delay]:
         """Return the delays whose next copy is due after this many rows."""
         return [one for one in self.each if rows >= one.due and one.copy is None]
 
-    def take(self, one: Delay, what: Copying, rows: int) -> None:
-        """Give a delay its next copy.
+    def take_all(self, copies: list[tuple[Delay, Copying]], rows: int, ahead: Ahead | None = None) -> None:
+        """Give delays their next copies, or ask at once about the rows ahead.
+
+        Parameters
+        ----------
+        copies : list of pairs of Delay and Copying
+            Those that are due, and what is copied.
+        rows : int
+            The rows that it knows.
+        ahead : Ahead or None
+            Rows at hand that are not learnt; they are asked about here, and never by `score`.
+        """
+        shared: dict[int, tuple[Frozen, list[Delay]]] = {}  # what several delays share is asked once
+        for one, what in copies:
+            self.take(one, what, rows, ahead)
+            if what.frozen is not None and not one.large:
+                shared.setdefault(id(what), (what.frozen, []))[1].append(one)
+        for frozen, sharing in shared.values():
+            if ahead is not None:
+                _ask(frozen, sharing, ahead)
+
+    def take(self, one: Delay, what: Copying, rows: int, ahead: Ahead | None = None) -> None:
+        """Give a delay its next copy, unless all its rows are at hand.
 
         Parameters
         ----------
@@ -191,9 +240,13 @@ class Delays:
             What is copied.
         rows : int
             The rows that it knows.
+        ahead : Ahead or None
+            Rows at hand that are not learnt.
         """
         one.large = what.size if what.size * (DELAYS.index(one.delay) + 1) > ROOM else 0
-        one.since, one.copy = rows, None if one.large else what.copy
+        one.since, one.copy = rows, None
+        if not one.large and (ahead is None or ahead.first + len(ahead.y) < one.end):
+            one.copy = what.copy
         one.due = due_after(rows, one.delay)
 
     def found(self) -> list[Late]:
@@ -248,6 +301,19 @@ class Delays:
                 copied.append(one.delay)
         found.expected = tuple(copied)
         return found
+
+
+def _ask(frozen: Frozen, sharing: list[Delay], ahead: Ahead) -> None:
+    """Ask about the rows of some delays together, and count what is right for each."""
+    places = [np.arange(len(ahead.y))[one.places(ahead.first, len(ahead.y))] for one in sharing]
+    rows = np.concatenate(places)
+    if not len(rows):
+        return
+    right = right_of(frozen, ahead.X[rows], ahead.y[rows])
+    ends = np.cumsum([len(mine) for mine in places])
+    for one, mine in zip(sharing, np.split(right, ends[:-1], axis=1), strict=True):
+        if mine.shape[1]:
+            one.score(mine)
 
 
 def right_of(copy: Frozen, X: Rows, y: np.ndarray) -> np.ndarray:
