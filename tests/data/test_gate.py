@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from kampong import FisherDiscriminant, InformationGain, InterClassScatter, MinOverClassifier
-from kampong.data.sparse_gate import LONG, admit
-from kampong.data.validation import check_weights
+from kampong.data.validation import LONG, admit, check_weights
 from kampong.statistics import ClassMeans
 from problems import at_most
 

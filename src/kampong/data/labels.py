@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong.data.sparse_gate import admit
+from kampong.data.validation import admit
+from kampong.data.validation import is_indicator as is_indicator
 from kampong.files.contents import to_lines
 from kampong.files.model_errors import CheckpointError
 
@@ -280,11 +281,6 @@ def codes_among(classes: np.ndarray, y: np.ndarray) -> Integer:
     values, inverse = np.unique(y, return_inverse=True)
     found = np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
     return np.asarray(found[inverse.reshape(-1)])
-
-
-def is_indicator(y: Any) -> bool:
-    """Tell whether y has the form of a label indicator matrix: sparse, or with two columns or more."""
-    return sparse.issparse(y) or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
 
 
 def check_indicator(y: Any, n_rows: int) -> sparse.csr_array:
