@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.wide import text_rows
 from kampong import InterClassScatter
-from kampong.data import sparse_gate
+from kampong.data import validation
 
 
 def main(shrink: int = 1) -> None:
@@ -18,10 +18,10 @@ def main(shrink: int = 1) -> None:
     times: dict[str, list[float]] = {"with the pass": [], "without": [], "the pass alone": []}
     for _ in range(15 if shrink == 1 else 2):
         times["with the pass"].append(_seconds(lambda: InterClassScatter().fit(X, y)))
-        with mock.patch.object(sparse_gate, "_check_indices", return_value=True):
+        with mock.patch.object(validation, "_check_indices", return_value=True):
             times["without"].append(_seconds(lambda: InterClassScatter().fit(X, y)))
         times["the pass alone"].append(
-            _seconds(lambda: sparse_gate._check_indices(X.indptr, X.indices, X.shape[1], "X"))
+            _seconds(lambda: validation._check_indices(X.indptr, X.indices, X.shape[1], "X"))
         )
     median = {name: float(np.median(found)) for name, found in times.items()}
     print(f"InterClassScatter.fit, {title}, {X.nnz:,} entries")

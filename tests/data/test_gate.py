@@ -1,5 +1,7 @@
 """The gate for rows: what compiled loops read is what the caller meant, or the caller is told."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from kampong import FisherDiscriminant, InformationGain, InterClassScatter, MinOverClassifier
-from kampong.data.sparse_gate import LONG, admit
-from kampong.data.validation import check_weights
+from kampong.data.validation import LONG, MARK, admit, check_weights
 from kampong.statistics import ClassMeans
 from problems import at_most
 
@@ -147,3 +148,20 @@ def test_a_later_batch_passes_the_gate_too(labels):
         model.partial_fit(sparse.csr_array(np.array([[np.nan, 0, 0]] * 3)), labels)
     with pytest.raises(ValueError, match=r"inconsistent|labels"):
         model.partial_fit(whole, labels[:2])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_fit_takes_rows_and_labels_through_the_gate_once(form):
+    X, y = form(np.random.default_rng(0).normal(size=(60, 4))), np.arange(60) % 3
+    taken = []
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code is admit.__code__ and not hasattr(frame.f_locals["X"], MARK):
+            taken.append(frame.f_locals["name"])
+
+    sys.setprofile(count)
+    try:
+        FisherDiscriminant().fit(X, y)
+    finally:
+        sys.setprofile(None)
+    assert sorted(taken) == ["X", "y"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong.data.sparse_gate import admit
+from kampong.data.validation import admit, kind_of_label
+from kampong.data.validation import is_indicator as is_indicator
 from kampong.files.contents import to_lines
 from kampong.files.model_errors import CheckpointError
 
@@ -158,10 +158,10 @@ class LabelIndex:
         kinds = {type(label): label for label in y.tolist()} if y.dtype.kind == "O" else {}
         examples = [*new, *kinds.values(), *y[:1].tolist()]
         for label in examples:
-            kind, example = _kind(label), (self.labels or examples)[0]
-            if kind != _kind(example):
+            kind, example = kind_of_label(label), (self.labels or examples)[0]
+            if kind != (known := kind_of_label(example)):
                 raise ValueError(
-                    f"y contains the label {label!r}, a {kind}, beside labels such as {example!r}, a {_kind(example)}. "
+                    f"y contains the label {label!r}, a {kind}, beside labels such as {example!r}, a {known}. "
                     "Use one kind of label throughout the stream."
                 )
         joined = self._joined(y.dtype)
@@ -208,21 +208,6 @@ class LabelIndex:
     def sorted(self) -> np.ndarray:
         """Return the labels, sorted, in the dtype they came in."""
         return np.array(sorted(self.labels), dtype=self.dtype)
-
-
-def _kind(label: object) -> str:
-    if isinstance(label, (bool, np.bool_)):
-        return "boolean"
-    if isinstance(label, int | float | np.integer | np.floating):
-        if not math.isfinite(label):
-            raise ValueError(f"y contains the missing label {label!r}. Drop the rows that have no label.")
-        return "number"
-    if isinstance(label, str):
-        return "string"
-    raise ValueError(
-        f"y contains {label!r} of type {type(label).__name__}; a label is an integer, a string or a boolean. "
-        "Drop the rows that have no label."
-    )
 
 
 def _not_held(labels: list[Label], dtype: np.dtype[Any]) -> Label | None:
@@ -280,27 +265,6 @@ def codes_among(classes: np.ndarray, y: np.ndarray) -> Integer:
     values, inverse = np.unique(y, return_inverse=True)
     found = np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
     return np.asarray(found[inverse.reshape(-1)])
-
-
-def is_indicator(y: Any) -> bool:
-    """Tell whether y has the form of a label indicator matrix: sparse, or with two columns or more."""
-    return sparse.issparse(y) or (getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
-
-
-def refuse_mixed_labels(y: Any) -> None:
-    """Refuse missing labels, objects that are no labels, and labels of several kinds, which cannot even be sorted."""
-    if hasattr(y, "isna") and np.ndim(y) == 1 and (missing := np.flatnonzero(y.isna())).size:
-        raise ValueError(f"y has no label in {missing.size:,} rows, first in row {missing[0]}. Drop these rows.")
-    if getattr(getattr(y, "dtype", None), "kind", "") != "O":
-        return
-    examples = list({type(label): label for label in np.asarray(y, dtype=object).ravel().tolist()}.values())
-    for label in examples:
-        kind, first = _kind(label), _kind(examples[0])
-        if kind != first:
-            raise ValueError(
-                f"y contains the label {label!r}, a {kind}, and labels such as {examples[0]!r}, a {first}. Use one "
-                "kind of label, for instance strings: y.astype(str)."
-            )
 
 
 def check_indicator(y: Any, n_rows: int) -> sparse.csr_array:

@@ -18,8 +18,15 @@ from kampong._core.locks import one_at_a_time
 from kampong.build import BEST, TRAINED, TRIED, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.criteria import FisherCriterion, landmark_ridge
 from kampong.data.labels import LabelIndex, check_labels, is_indicator
-from kampong.data.sparse_gate import admit
-from kampong.data.validation import check_choice, check_finite, check_number, check_seed, check_switches, check_weights
+from kampong.data.validation import (
+    admit,
+    check_choice,
+    check_finite,
+    check_number,
+    check_seed,
+    check_switches,
+    check_weights,
+)
 from kampong.estimators.parameters import check_priors, check_scale, scale_reason
 from kampong.estimators.subspace import DiscriminantSubspace
 from kampong.estimators.unlearning import LANDMARKS

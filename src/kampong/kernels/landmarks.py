@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from kampong._core.compute import blocks, float_type, floats, one_blas_thread, run, split
-from kampong.data.validation import rows_from, rows_state
+from kampong.data.saved_rows import rows_from, rows_state
 from kampong.files.contents import LARGEST_WIDTH
 from kampong.kernels.functions import TILE_BYTES, Kernel, kernel_scores, times_columns
 from kampong.statistics.kernel_scatter import VALUES_BYTES

@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from kampong._core.callbacks import FitWatcher
 from kampong._core.compute import one_blas_thread, run, split
 from kampong.data.labels import labels_from, labels_state
-from kampong.data.validation import LARGEST_ENTRY, refuse_overflow, rows_from, rows_state
+from kampong.data.saved_rows import rows_from, rows_state
+from kampong.data.validation import LARGEST_ENTRY, refuse_overflow
 from kampong.files.model_errors import CriterionWarning
 from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_scores
 from kampong.margin.chains import BallHull, Chains, Extraction

@@ -17,14 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.callbacks import CallbackSupport
 from kampong._core.locks import one_at_a_time
 from kampong.data.labels import codes_among, labels_from, labels_state
+from kampong.data.saved_rows import rows_from, rows_state
 from kampong.data.validation import (
     check_number,
     check_seed,
     check_switches,
     in_dtype_of,
     refuse_overflow,
-    rows_from,
-    rows_state,
     validate_rows,
     validated,
 )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kampong._core.compute import stack
-from kampong.data.validation import LEAST_WEIGHT, rows_from, rows_state
+from kampong.data.saved_rows import rows_from, rows_state
+from kampong.data.validation import LEAST_WEIGHT
 from kampong.statistics.sampling import ranks_in_groups, row_keys
 
 if TYPE_CHECKING:

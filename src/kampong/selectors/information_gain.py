@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.compute import blocks, compiled, floats
 from kampong._core.locks import both_locked, one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
-from kampong.data.sparse_gate import admit
-from kampong.data.validation import check_weights, validate_batch
+from kampong.data.validation import admit, check_weights, validate_batch
 from kampong.files import Savable, savable
 from kampong.files.contents import digest_of
 from kampong.files.fields import array, read, written

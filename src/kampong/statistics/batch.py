@@ -9,8 +9,7 @@ from scipy import sparse
 
 from kampong._core.compute import PLAIN, blocks, compiled, float_type, floats, run, split
 from kampong.data.labels import LabelIndex, Members, check_indicator, check_labels, members_of, memberships_of
-from kampong.data.sparse_gate import admit
-from kampong.data.validation import LARGEST, raise_not_finite
+from kampong.data.validation import LARGEST, admit, raise_not_finite
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows

@@ -154,8 +154,11 @@ BUDGET = 64 * 2**20
 ROW_BYTES = 96
 """Bytes of a row beside its entries and labels: seven numbers kept, and the space to sort them."""
 
-PENDING_SHARE = 1 / 4
-"""The share of the budget for rows that wait until the sample is next cut to size."""
+PENDING_SHARE, PENDING_BESIDE = 1 / 16, 1 / 4
+"""The share of the budget for rows that wait until the sample is next cut to size, alone and beside a scatter.
+
+The first keeps memory within twice the budget. Beside a scatter the sample is small, and is cut less often.
+"""
 
 
 class ClassReservoir(ClassMeans):
@@ -213,6 +216,7 @@ class ClassReservoir(ClassMeans):
     """
 
     holds_within = True
+    _pending_share = PENDING_SHARE
 
     def __init__(self, n_features: int, *, budget: int = BUDGET, random_state: int = 0) -> None:
         super().__init__(n_features)
@@ -504,7 +508,7 @@ class ClassReservoir(ClassMeans):
         dtype = self._kept.data.dtype
         n, entries, labels = self._used
         used = (n + len(rows.keys), entries + int(rows.count.sum()), labels + int(rows.label_count.sum()))
-        if self._size(*used, dtype) > PENDING_SHARE * self.budget:
+        if self._size(*used, dtype) > self._pending_share * self.budget:
             self._cut(rows)
             return
         room = self._waiting
@@ -602,6 +606,7 @@ class SampledScatter(ClassReservoir, ClassScatter):
     """
 
     leaves_rows_out = True
+    _pending_share = PENDING_BESIDE
 
     @property
     def within_sample(self) -> None:
