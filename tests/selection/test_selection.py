@@ -113,6 +113,26 @@ def test_a_row_left_out_in_closed_form_is_a_fit_without_it(seed, weighted, featu
         np.testing.assert_allclose(parts.squares[place], squares, atol=1e-7 * scale)
 
 
+@given(seed=st.integers(0, 10**6), rows=st.sampled_from([7, 12]), constant=st.booleans())
+def test_few_rows_of_many_columns_are_left_out_as_well(seed, rows, constant):
+    """The rank is less than the rows, and the class means differ where nothing varies within a class."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(rows) % 3
+    X = rng.normal(size=(rows, 40)) + rng.normal(size=(3, 40))[y]
+    if constant:
+        X[:, 10:30], X[:, 30:] = 4.0, X[:, :10]
+    left_out = LeaveOneOut(SampledScatter(40).update(X, y))
+    assert len(left_out.values) == np.linalg.matrix_rank(X - X.mean(axis=0))
+    ridge, sample = left_out.usual * 10.0 ** rng.uniform(-1, 2), SampledScatter(40).update(X, y).sample()
+    parts = left_out.parts(ridge)
+    for place, judge in enumerate(left_out.validation_rows):
+        row = int(np.flatnonzero((sample.rows[judge] == X).all(axis=1))[0])
+        products, squares = left_out_by_hand(X, y, np.ones(rows), row, ridge)
+        scale = np.abs(products).max() + np.abs(squares).max()
+        np.testing.assert_allclose(parts.products[place], products, atol=1e-7 * scale)
+        np.testing.assert_allclose(parts.squares[place], squares, atol=1e-7 * scale)
+
+
 @given(seed=st.integers(0, 10**6), features=st.sampled_from([1, 2, 3, 5]))
 def test_the_regression_left_out_is_least_squares_without_the_row(seed, features):
     X, y = problem(seed, classes=3, rows=25, features=features)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kampong.heads.calibration import GAIN
 from kampong.heads.linear import LinearHead
-from kampong.heads.logistic_training import BENT, Problem, settle
+from kampong.heads.logistic_training import Problem, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,12 +215,10 @@ def left_out_path(
     plain = problem_of(points, codes, own)
     for penalty in penalties:
         problem = plain.with_pull(pull_of(float(penalty), q, shape))
-        begin, before, few = start_of(counts, q) if theta is None else theta, hessian, problem.few(BENT)
-        theta, hessian = settle(problem, begin, fresh=theta is None, gain=GAIN, most=60, hessian=before)
-        if hessian is before:  # that of another penalty
-            hessian = few.hessian(theta)
+        begin = start_of(counts, q) if theta is None else theta
+        theta, hessian = settle(problem, begin, fresh=True, gain=GAIN, most=60, hessian=hessian)
         thetas.append(theta)
-        scores.append(problem.left_out(theta, few.curvature(hessian), some, gone))
+        scores.append(problem.left_out(theta, problem.curvature(hessian), some, gone))
     return thetas, np.stack(scores)
 
 

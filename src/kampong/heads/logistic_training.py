@@ -191,19 +191,20 @@ def settle(
     most : int
         The most steps.
     hessian : array, optional
-        That of the loss near the start, if it is known.
+        That of the loss at the start, if it is known.
 
     Returns
     -------
     theta : array of shape (K, q)
         The weights.
     hessian : array of shape ((K − 1) q, (K − 1) q)
-        The last Hessian of the loss that was used: near the weights, unless a distant one was given.
+        The last Hessian of the loss that was used; near the weights from a fresh start.
     """
     few, theta = problem.few(BENT), theta - theta.mean(axis=0)
     if fresh and len(problem.rows) * theta.size**2 > LARGE:
         # the answer bends otherwise than the start, so its Hessian is taken again where this ends
-        theta, _ = _descend(few, theta, few.hessian(theta), 1e-4, most)
+        theta, _ = _descend(few, theta, few.hessian(theta) if hessian is None else hessian, 1e-4, most)
+        hessian = None
     return _descend(problem, theta, few.hessian(theta) if hessian is None else hessian, gain, most)
 
 

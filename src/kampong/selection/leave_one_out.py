@@ -78,9 +78,10 @@ class LeaveOneOut:
         self.sample = sample = statistics.sample(most_rows(statistics.n_features))
         self.counts, self.total = statistics.counts, statistics.total
         self.mean, means = statistics.mean, statistics.means
-        values, vectors = linalg.eigh(statistics.within_scatter(), overwrite_a=True, check_finite=False, driver="evd")
         means = np.where(self.counts[:, None] > 0, means - self.mean, 0.0)
-        self.values, self.vectors, self.means = _occupied(np.maximum(values, 0.0), vectors, means @ vectors)
+        values, vectors = _diagonalised(statistics.within_scatter(), statistics.n_samples)
+        self.values, self.vectors = _occupied(values, vectors, means)
+        self.means = means @ self.vectors
         self._take(sample)
         known = np.flatnonzero(self.left > SETTINGS.least_left * self.counts[self.codes])
         K, d = means.shape
@@ -219,23 +220,36 @@ class LeaveOneOut:
         return self.validation_rows[: SETTINGS.wide_rows if len(self.counts) <= 32 else SETTINGS.wide_rows // 2]
 
 
-def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float, Float]:
-    """Return eigenvalues, eigenvectors and class means without directions in which no row differs from the mean.
+def _diagonalised(within: Float, n_rows: int) -> tuple[Float, Float]:
+    """Return the eigenvalues of S_w, ascending, and its eigenvectors as columns; those of 0 may be absent."""
+    if 2 * n_rows >= len(within):
+        values, vectors = linalg.eigh(within, overwrite_a=True, check_finite=False, driver="evd")
+        return np.maximum(values, 0.0), vectors
+    # The rank is less than the number of rows, so the pivots of Cholesky end early.
+    factor, pivots, rank, _ = linalg.lapack.dpstrf(within, lower=1)
+    root = np.empty((len(within), rank))
+    root[pivots - 1] = np.tril(factor)[:, :rank]
+    basis, small = linalg.qr(root, mode="economic", check_finite=False)
+    turn, sizes, _ = linalg.svd(small, check_finite=False)
+    return np.square(sizes[::-1]), basis @ turn[:, ::-1]
 
-    Where nothing varies within classes only their means differ, which span few of those directions.
+
+def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float]:
+    """Return eigenvalues and eigenvectors without directions in which no row differs from the mean.
+
+    Where nothing varies within classes only their means, (K, d), differ: these span few of such directions.
     """
-    empty = int(np.searchsorted(values, NOTHING * values[-1], side="right"))
-    if empty <= len(means):
-        return values, vectors, means
-    _, sizes, turn = linalg.svd(means[:, :empty], full_matrices=False, check_finite=False)
-    turn = turn[sizes > NOTHING * np.linalg.norm(means)].T
-    if not turn.shape[1] and empty == len(values):
-        return values, vectors, means
-    return (
-        np.concatenate([np.zeros(turn.shape[1]), values[empty:]]),
-        np.hstack([vectors[:, :empty] @ turn, vectors[:, empty:]]),
-        np.hstack([means[:, :empty] @ turn, means[:, empty:]]),
-    )
+    kept = values > NOTHING * values[-1:]
+    if means.shape[1] - np.count_nonzero(kept) <= len(means) and len(values) == means.shape[1]:
+        return values, vectors
+    within = np.ascontiguousarray(vectors[:, kept])
+    rest = means - means @ within @ within.T
+    rest -= rest @ within @ within.T  # again, for what rounding has left
+    _, sizes, more = linalg.svd(rest, full_matrices=False, check_finite=False)
+    more = more[sizes > NOTHING * np.linalg.norm(means)]
+    if not len(more) and not within.shape[1]:
+        return np.zeros(means.shape[1]), np.eye(means.shape[1])
+    return np.append(np.zeros(len(more)), values[kept]), np.hstack([more.T, within])
 
 
 class Curve(NamedTuple):
