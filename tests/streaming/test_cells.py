@@ -332,6 +332,12 @@ def test_labels_and_categories_are_trimmed_and_case_is_warned_of(tmp_path, capfd
     )
     run = learn(str(tmp_path / "a.csv"), kampong.FisherDiscriminant(), label="kind")
     assert run.model.classes_.tolist() == ["pear", "plum"]
+    (spaces,) = [hint for hint in run.schema.hints if hint.startswith("kind: ")]
+    assert spaces.startswith("kind: spaces around labels are cut off, so each of these is one class: ")
+    assert sorted(spaces.partition("class: ")[2].removesuffix(".").split("; ")) == [
+        "'pear', 'pear '",
+        "'plum', 'plum '",
+    ]
     assert sorted(run.memory.names) == [b"colour=c0", b"colour=c1", b"colour=c2"]
     write(
         tmp_path / "b.csv",
@@ -339,9 +345,15 @@ def test_labels_and_categories_are_trimmed_and_case_is_warned_of(tmp_path, capfd
         [price, [word.title() if i % 5 == 0 else word for i, word in enumerate(kind)]],
     )
     said = call(capfd, "learn", tmp_path / "b.csv", "-l", "kind", "-m", tmp_path / "m").err
-    assert "labels that differ only in case are different classes ('Pear', 'pear'; " in said.replace(
+    said = " ".join(said.split())
+    different = "labels that differ only in case or in spaces inside them are different classes"
+    assert f"{different} ('Pear', 'pear'; " in said.replace(
         "'Plum', 'plum'; 'Pear', 'pear'", "'Pear', 'pear'; 'Plum', 'plum'"
     )
+    assert "spaces around labels" not in said
+    write(tmp_path / "c.csv", ["price", "kind"], [price, ["ripe  pear" if i % 3 else "ripe pear" for i in range(300)]])
+    said = call(capfd, "learn", tmp_path / "c.csv", "-l", "kind", "-m", tmp_path / "m3").err
+    assert f"{different} ('ripe pear', 'ripe pear')" in " ".join(said.split())
 
 
 def test_columns_without_a_name_or_with_one_twice_have_names(tmp_path, capfd):

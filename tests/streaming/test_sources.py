@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -388,3 +389,17 @@ def test_lists_of_other_lengths_are_refused(tmp_path, last, text):
     pq.write_table(pa.table({"embedding": [[1.0, 2.0], [3.0, 4.0], last], "label": [0, 1, 0]}), path)
     with pytest.raises(SourceError, match=rf"row 3 of the column 'embedding' holds {text}, where the first row has 2"):
         Source(str(path), Layout(label="label")).open()
+
+
+@pytest.mark.parametrize("kind", ["struct<a: int64>", "map<string, int64>", "list<item: string>"])
+def test_a_column_of_objects_is_named_with_its_file(tmp_path, kind):
+    held = {"struct": ({"a": 1}, pa.struct({"a": pa.int64()})), "map": ([("a", 1)], pa.map_(pa.string(), pa.int64()))}
+    value, found = held.get(kind.partition("<")[0], (["a"], pa.list_(pa.string())))
+    path = tmp_path / "rows.parquet"
+    pq.write_table(
+        pa.table({"x": [1.0, 2.0] * 50, "inside": pa.array([value] * 100, found), "kind": ["a", "b"] * 50}), path
+    )
+    message = rf"rows\.parquet: column 'inside' holds {re.escape(kind.partition('<')[0])}<.*--drop inside"
+    with pytest.raises(SourceError, match=message):
+        Source(str(path), Layout(label="kind")).open()
+    assert sum(batch.rows for batch in Source(str(path), Layout(label="kind", drop=("inside",))).open()) == 100

@@ -569,19 +569,28 @@ def _counts(values: Sequence[Any]) -> bool:
 
 
 def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return a hint where labels differ only in their case."""
-    found: dict[str, set[str]] = {}
+    """Return hints where labels differ only in their case, or in spaces."""
+    labels: dict[str, set[str]] = {}
+    written: dict[str, set[str]] = {}
     for value in values[label] if label is not None else ():
         if isinstance(value, str) and value.strip():
-            found.setdefault(value.strip().casefold(), set()).add(value.strip())
-    twice = [sorted(words) for words in found.values() if len(words) > 1]
-    if not twice:
-        return []
-    shown = "; ".join(", ".join(map(repr, words)) for words in twice[:3])
-    return [
-        f"{label}: labels that differ only in case are different classes ({shown}). Write them the same way "
-        "if they are one."
-    ]
+            labels.setdefault(" ".join(value.split()).casefold(), set()).add(value.strip())
+            written.setdefault(value.strip(), set()).add(value)
+    hints = []
+    if spaced := _several(written):
+        hints.append(f"{label}: spaces around labels are cut off, so each of these is one class: {spaced}.")
+    if differ := _several(labels):
+        hints.append(
+            f"{label}: labels that differ only in case or in spaces inside them are different classes ({differ}). "
+            "Write them the same way if they are one."
+        )
+    return hints
+
+
+def _several(found: Mapping[str, set[str]]) -> str:
+    """Return the words that belong together, for a message; "" where each is alone."""
+    several = [sorted(words) for words in found.values() if len(words) > 1]
+    return "; ".join(", ".join(map(repr, words)) for words in several[:3])
 
 
 def _often_missing(column: FirstCells) -> bool:

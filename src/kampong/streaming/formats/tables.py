@@ -217,7 +217,14 @@ class Table(Format):
         """Return the schema from the first rows."""
         table = part.table.slice(0, FIRST)
         values = {name: _examples(table.column(i), table.schema.field(i)) for i, name in enumerate(columns)}
-        return infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
+        schema = infer(source.layout, self.name, columns, values, source.path, classes, typed=True)
+        for name in schema.used:
+            if pa.types.is_nested(kind := table.schema.field(columns.index(name)).type):
+                raise SourceError(
+                    f"{source.path}: column {name!r} holds {kind}, not a number or a text in each row. Leave it out "
+                    f"with --drop {name}, or write what is inside as columns of their own."
+                )
+        return schema
 
     def parse(self, schema: Schema, part: Slice) -> Batch:
         """Return the records of a slice."""
