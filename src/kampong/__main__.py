@@ -16,7 +16,8 @@ def main() -> None:
     # More than a quarter of a short command was the search for garbage among libraries just loaded, and at the end.
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
-    load_when_used("scipy.stats")  # scikit-learn imports it, which takes longer than to learn a short stream
+    # SciPy and scikit-learn import these, which takes longer than to learn a short stream.
+    load_when_used("scipy.stats", "pandas", "numpy.f2py")
     try:
         from kampong.cli import main as run
 

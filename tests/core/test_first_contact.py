@@ -1,4 +1,4 @@
-"""The first fit of a small table: nothing is compiled for it, and plain numpy gives what compiled loops give."""
+"""The first fit of a small table and a first short stream: nothing is compiled for them."""
 
 import os
 import subprocess
@@ -34,6 +34,17 @@ def test_the_first_fit_of_a_small_table_compiles_nothing(tmp_path):
         [sys.executable, "-c", FIRST_FIT], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True"]
+    assert [path.name for path in tmp_path.rglob("*.nbi")] == []
+
+
+def test_the_first_stream_of_a_few_rows_compiles_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [",".join([*(f"{x:.3f}" for x in rng.normal(size=4) + i % 3), f"c{i % 3}"]) for i in range(150)]
+    (tmp_path / "rows.csv").write_text("a,b,c,d,label\n" + "\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "kampong", "learn", "rows.csv", "--label", "label", "-m", "m", "--quiet"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    assert (tmp_path / "m").exists()
     assert [path.name for path in tmp_path.rglob("*.nbi")] == []
 
 

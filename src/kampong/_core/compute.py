@@ -68,19 +68,6 @@ def vectorised(function: Callable[P, R]) -> Callable[P, R]:
     return compiled(function, error_model="numpy")
 
 
-def part(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a part of loops that allocates nothing: nobody counts who uses the arrays that it is given.
-
-    To count takes atomic steps for every array and every slice, which is most of the time of short loops.
-    """
-    return compiled(function, error_model="numpy", _nrt=False)
-
-
-def small(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a part as `part` does, into the machine code of those that call it."""
-    return compiled(function, error_model="numpy", _nrt=False, forceinline=True)
-
-
 class _Compilations(event.Listener):
     """Pass on which loops numba compiles because no cache holds them."""
 

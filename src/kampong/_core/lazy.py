@@ -18,6 +18,9 @@ class _Waiting(ModuleType):
     def __getattr__(self, name: str) -> Any:
         """Load the module, and return what the name stands for; other threads wait."""
         state = self.__dict__
+        other = sys.modules.setdefault(self.__name__, self)
+        if other is not self:  # it was forgotten, and imported again
+            return getattr(other, name)
         with state["_kampong_lock"]:
             if not state["_kampong_begun"]:  # once: while it is loaded, it may ask for what it has not defined
                 state["_kampong_begun"] = True
@@ -49,3 +52,13 @@ def load_when_used(*names: str) -> None:
         module.__dict__.update(_kampong_lock=threading.RLock(), _kampong_begun=False)
         module.__class__ = _Waiting
         sys.modules[name] = module
+        package, _, own = name.rpartition(".")
+        if package:
+            setattr(sys.modules[package], own, module)
+
+
+def forget_unused(*names: str) -> None:
+    """Let libraries that wait to be loaded look as if nobody had imported them: some look for them to tell types."""
+    for name in names:
+        if type(sys.modules.get(name)) is _Waiting:
+            del sys.modules[name]

@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
+from kampong._core.lazy import forget_unused
 from kampong._core.locks import lock_of, whole
 from kampong._core.version import __version__
 from kampong.files.container import IN_MEMORY, RESTORE, TOO_LARGE, decode, encode, read, write
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kampong.files.signing import Key
+
+forget_unused("pandas")  # else scikit-learn's check of any rows loads it: narwhals takes what is imported for used
 
 Kind = TypeVar("Kind", bound="type[Any]")
 

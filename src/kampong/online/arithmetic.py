@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import part, small
+from kampong._core.loops import part, small
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
@@ -15,7 +16,7 @@ FLAT = 1e-24
 """A column whose variance is at most this part of its squared mean is constant: what is left is rounding."""
 
 
-@vectorised
+@Loop
 def standardise(
     mean: Float,
     squares: Float,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.contract import Pauses
 from kampong.online.contest import Contest, numbered
 from kampong.online.members.given import Given
@@ -204,7 +204,7 @@ def slots_from(contents: Contents, labels: int) -> Integer:
     return slots
 
 
-@vectorised
+@Loop
 def _in_rows(state: Float, weights: Float, out: Float) -> None:
     """Write each weight as a number of typical rows, whose weight is Σw² / Σw over all rows so far."""
     for i in range(len(weights)):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import part, vectorised
+from kampong._core.loops import Loop, part
 from kampong.online.arithmetic import exponentials, logarithm, padded, update_inverse
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class Pool:
         rates, size = len(settings.loss_half_lives), 1 + len(names)
         self._keeps = 2.0 ** (-1.0 / np.array(settings.loss_half_lives))
         keep, least = 2.0 ** (-1.0 / settings.half_life), np.log(settings.least_chance)
-        self._numbers = np.array([keep, settings.ridge, least])
+        faded = settings.ridge * (1.0 - keep**size)  # of the ridge, since the last turn of a weight
+        self._numbers = np.array([keep, faded, least])
         self.state = PoolState(
             np.zeros((rates, size - 1)),
             np.zeros(rates),
@@ -160,7 +161,7 @@ class Pool:
         self.state = PoolState(**found)
 
 
-@vectorised
+@Loop
 def calibrate(
     factors: Float,
     curvatures: Float,
@@ -234,7 +235,8 @@ def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, 
             mean[m] += chances[k * answers + m] * raw[k, m]
     for k in range(count):
         for m in range(answers):
-            square[m] += chances[k * answers + m] * (raw[k, m] - mean[m]) ** 2
+            apart = raw[k, m] - mean[m]
+            square[m] += chances[k * answers + m] * (apart * apart)
 
 
 def shares_of(losses: Float) -> Float:
@@ -244,7 +246,7 @@ def shares_of(losses: Float) -> Float:
     return shares
 
 
-@vectorised
+@Loop
 def _pool(
     losses: Float,
     rate_losses: Float,
@@ -264,8 +266,7 @@ def _pool(
     shares, powers = np.zeros(padded(rates * (answers + 1))), np.zeros(padded(rates * classes))
     means, mixed, inputs = np.zeros((rates, classes)), np.zeros((1, classes)), np.zeros((classes, size))
     gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
-    keep, ridge, least = numbers[0], numbers[1], numbers[2]
-    faded = ridge * (1.0 - keep**size)
+    keep, faded, least = numbers[0], numbers[1], numbers[2]
     for i in range(len(codes)):
         count, code = known[i], codes[i]
         if count == 0:

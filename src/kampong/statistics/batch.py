@@ -8,12 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import PLAIN, blocks, compiled, float_type, floats, run, split
+from kampong._core.loops import Loop
 from kampong.data.labels import LabelIndex, Members, check_indicator, check_labels, members_of, memberships_of
 from kampong.data.validation import LARGEST, admit, raise_not_finite
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
-    from kampong.data.labels import Label
+from kampong.data.labels import Label
 
 MOST = 1e300
 """The largest weight, and the largest weighted sum of squares about the origin, that is learnt: sums stay finite."""
@@ -133,14 +134,14 @@ def shift_far_columns(X: sparse.csr_array, members: Members, batch: Summary) -> 
     return sparse.csr_array(X - sparse.csr_array(stripes, shape=X.shape)), shift
 
 
-@compiled
+@Loop
 def rows_fit(
     X: Float, rows: Integer, codes: Integer, weights: Float, counts: Float, means: Float, squares: Float, decay: float
 ) -> bool:
     """Tell whether rows may be learnt one by one: each entry, and what is learnt then, stays within the limits."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            if not abs(X[i, j]) < LARGEST:
+            if not abs(np.float64(X[i, j])) < LARGEST:
                 return False
     # loops instead of calls of numpy, each of which takes longer to compile than all of this
     weight, total = 0.0, 0.0
@@ -179,7 +180,7 @@ def summary_fits(
     return bool(weight <= MOST and total <= MOST)
 
 
-@compiled
+@Loop
 def learn_rows(
     X: Float,
     rows: Integer,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.online.arithmetic import logarithm
 from kampong.online.members.member import Field, Member, Rows
 
@@ -39,7 +39,7 @@ class LabelChain(Member):
         _step(counts, last, keep, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     counts: Float,
     last: Integer,

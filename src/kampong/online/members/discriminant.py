@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop, part
 from kampong.online.arithmetic import dot, logarithm, update_inverse
 from kampong.online.members.member import Field, Member, Rows
 
@@ -42,7 +42,7 @@ class Discriminant(Member):
         _step(counts, means, products, inverse, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     counts: Float,
     means: Float,
@@ -86,7 +86,7 @@ def _step(
         total += weights[i]
 
 
-@vectorised
+@part
 def _product(line: Float, row: Float, mean: Float) -> float:
     """Return the product of a line with a row less half the mean."""
     total = 0.0

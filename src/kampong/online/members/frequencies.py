@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.online.arithmetic import logarithm
 from kampong.online.members.member import Field, Member, Rows
 
@@ -35,7 +35,7 @@ class Frequencies(Member):
         _step(self.arrays["counts"], keep, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     counts: Float, keep: float, codes: Integer, known: Integer, weights: Float, learn: np.ndarray, scores: Float
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.online.arithmetic import dot, update_inverse
 from kampong.online.members.member import Field, Member, Rows, linear_scores
 
@@ -43,15 +43,17 @@ class LeastSquares(Member):
         """Predict and learn row after row."""
         lines, inverse, clock = self.arrays["weights"], self.arrays["inverse"], self.arrays["clock"]
         keep = 2.0 ** (-1.0 / self.settings.half_life)
-        _step(lines, inverse, clock, keep, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
+        faded = 1.0 - keep ** len(inverse)  # of the ridge, since the last turn of a column
+        _step(lines, inverse, clock, keep, faded, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     lines: Float,
     inverse: Float,
     clock: Integer,
     keep: float,
+    faded: float,
     points: Float,
     codes: Integer,
     known: Integer,
@@ -61,7 +63,6 @@ def _step(
 ) -> None:
     width = len(inverse)
     row, gain, back = np.ones(width), np.zeros(width), np.zeros(width)
-    faded = 1.0 - keep**width  # of the ridge, since the last turn of a column
     for i in range(len(points)):
         linear_scores(lines, points[i], known[i], scores[0, i])
         if not learn[i]:

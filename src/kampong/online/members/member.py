@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kampong._core.compute import small
+from kampong._core.loops import small
 from kampong.online.arithmetic import dot, to_probabilities
 
 if TYPE_CHECKING:

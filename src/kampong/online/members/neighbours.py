@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop, part
 from kampong.online.arithmetic import logarithm
 from kampong.online.members.member import Field, Member, Rows
 
@@ -45,7 +45,7 @@ class Neighbours(Member):
         _step(last, classes, clock, self.settings.neighbours, rows.points, rows.codes, rows.known, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     last: Float,
     classes: Integer,
@@ -85,7 +85,7 @@ def _step(
             clock[0] += 1
 
 
-@vectorised
+@part
 def _distances(point: Float, last: Float, out: Float) -> None:
     """Write the squared distances of all rows of the window."""
     for p in range(len(out)):
@@ -96,7 +96,7 @@ def _distances(point: Float, last: Float, out: Float) -> None:
             out[p] += (value - line[p]) * (value - line[p])
 
 
-@vectorised
+@part
 def _any_below(distances: Float, reach: float) -> bool:
     """Tell whether any distance is below `reach`; counted, because vector units count quicker than one looks."""
     near = 0
@@ -105,7 +105,7 @@ def _any_below(distances: Float, reach: float) -> bool:
     return near > 0
 
 
-@vectorised
+@part
 def _insert(nearest: Float, who: Integer, place: int, distance: float, code: int) -> None:
     """Put a row among the nearest, which are sorted; that at `place` leaves."""
     while place > 0 and nearest[place - 1] > distance:

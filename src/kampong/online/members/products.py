@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.online.arithmetic import dot
 from kampong.online.members.member import Field, Member, Rows, linear_scores, softmax_step
 
@@ -42,7 +42,7 @@ class Products(Member):
         _step(self.arrays["weights"], rates, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     lines: Float,
     rates: Float,

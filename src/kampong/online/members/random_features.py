@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop
 from kampong.online.arithmetic import cosines_and_sines
 from kampong.online.members.member import Field, Member, Rows, linear_scores, softmax_step
 
@@ -56,7 +56,7 @@ class Fourier(Member):
         )
 
 
-@vectorised
+@Loop
 def _step(
     directions: Float,
     lines: Float,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
+from kampong._core.loops import Loop, part
 from kampong.online.arithmetic import exponential, to_probabilities
 from kampong.online.members.member import Field, Member, Rows
 
@@ -38,7 +38,7 @@ class Tiles(Member):
         _step(lines, cuts, rate, rows.points, rows.codes, rows.known, rows.weights, rows.learn, scores)
 
 
-@vectorised
+@Loop
 def _step(
     lines: Float,
     cuts: int,
@@ -71,7 +71,7 @@ def _step(
                     lines[tables[t], places[t], k] -= chances[k]
 
 
-@vectorised
+@part
 def _tiles(point: Float, cuts: int, parts: Float, intervals: Integer, tables: Integer, places: Integer) -> int:
     """Write the tiles of a row, and return how many it has: none for a constant column."""
     for j in range(len(point)):

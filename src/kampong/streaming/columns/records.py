@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from kampong.streaming.arrow import filled, numbers_of
 from kampong.streaming.columns import cells
 from kampong.streaming.columns.text_hashing import Named, Names, cut_name, hash_words, murmur
 
@@ -178,8 +179,7 @@ def _features(schema: Schema, name: str, column: Any, wrong: dict[int, str]) -> 
 
 def _floats(column: Any) -> Float:
     """Return a column of numbers, NaN for null."""
-    found: Float = column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
-    return found
+    return column if isinstance(column, np.ndarray) else numbers_of(column)
 
 
 def _is_empty(column: Any, row: int) -> bool:
@@ -195,8 +195,8 @@ def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
         wrong.setdefault(i, f"the label {name!r} is empty")
     if schema.label_kind == "integer":
         return _whole_labels(schema, _floats(column), wrong)
-    coded = column.fill_null("?").dictionary_encode()
-    values, codes = [value.strip() for value in coded.dictionary.to_pylist()], np.asarray(coded.indices)
+    coded = filled(column, "?").dictionary_encode()
+    values, codes = [value.strip() for value in coded.dictionary.to_pylist()], numbers_of(coded.indices)
     for code, value in enumerate(values):
         reason = ""
         if not value:
@@ -234,14 +234,14 @@ def _hashed(schema: Schema, columns: Mapping[str, Any], rows: int) -> tuple[Any,
     signs: list[Integer] = []
     shape = (rows, schema.hash_width)
     for name in (*schema.categories, *schema.worded):
-        coded = columns[name].fill_null("").dictionary_encode()
+        coded = filled(columns[name], "").dictionary_encode()
         values = [value.strip() for value in coded.dictionary.to_pylist()]
         counted = np.array(
             [name in schema.categories or cells.is_word(value, schema.decimal) for value in values], bool
         )
         tokens = [f"{name}={value}".encode() for value in values]
         found = np.array([_place(token, schema.hash_width) for token in tokens], dtype=np.int32)
-        codes = np.asarray(coded.indices) if rows else np.empty(0, dtype=np.int32)
+        codes = numbers_of(coded.indices) if rows else np.empty(0, dtype=np.int32)
         there = counted[codes]
         ends = np.concatenate(([0], np.cumsum(there)))
         parts.append(sparse.csr_array((np.ones(ends[-1]), found[codes[there]], ends), shape=shape))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.loops import Loop, part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +72,8 @@ class Baselines:
 
     def flush(self) -> None:
         """Let all labels that wait come: the source has ended."""
-        for code in self._waiting.tolist():
-            learn(code, self._counts, self._says)
+        nobody: Integer = np.zeros(len(self._waiting), dtype=np.int64)
+        follow(nobody, nobody > 0, self._waiting, 0, self._counts, self._says)
         self._waiting = self._waiting[:0]
 
     def to_state(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def chance_of(scored: Integer, predicted: Integer) -> float:
     return float(scored.astype(np.float64) @ predicted.astype(np.float64)) / n**2 if n else float("nan")
 
 
-@compiled
+@Loop
 def follow(
     codes: Integer, scored: np.ndarray, labels: Integer, first: int, counts: Integer, says: Integer
 ) -> tuple[int, int]:
@@ -135,7 +135,7 @@ def follow(
     return majority, last
 
 
-@compiled
+@part
 def learn(code: int, counts: Integer, says: Integer) -> None:
     """Learn a label."""
     counts[code] += 1

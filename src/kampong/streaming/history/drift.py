@@ -14,11 +14,12 @@ Bifet and Gavaldà, Learning from time-changing data with adaptive windowing, 20
 from __future__ import annotations
 
 import copy
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from kampong._core.compute import compiled
+from kampong._core.loops import Loop, part
 from kampong.files.fields import array, plain, read, written
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class DriftDetector:
         return detector
 
 
-@compiled
+@Loop
 def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer, found: Integer) -> int:
     """Add errors one by one; return how many alarms there were.
 
@@ -142,7 +143,8 @@ def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer
     width, total = 0, 0
     for level in range(LEVELS):
         width += sizes[level] << level
-        total += errors[level].sum()
+        for k in range(sizes[level]):
+            total += errors[level, k]
     for i in range(len(wrong)):
         errors[0, sizes[0]] = wrong[i]
         sizes[0] += 1
@@ -176,7 +178,7 @@ def watch_errors(sizes: Integer, errors: Integer, ticks: Integer, wrong: Integer
     return n_found
 
 
-@compiled
+@part
 def _drop(sizes: Integer, errors: Integer, level: int) -> None:
     """Take the oldest bucket of a size out."""
     sizes[level] -= 1
@@ -185,12 +187,12 @@ def _drop(sizes: Integer, errors: Integer, level: int) -> None:
     errors[level, sizes[level]] = 0
 
 
-@compiled
+@part
 def _differs(sizes: Integer, errors: Integer, width: int, total: int) -> bool:
     """Tell whether some cut of the window separates two error rates."""
     n0, u0 = 0, 0
     variance = total * (width - total) / (width * width)
-    depth = np.log(2.0 * np.log(float(width)) / DELTA)
+    depth = math.log(2.0 * math.log(float(width)) / DELTA)
     for level in range(LEVELS - 1, -1, -1):
         for k in range(sizes[level]):
             n0 += 1 << level
