@@ -132,7 +132,7 @@ class StreamModel(Protocol):
 
     @property
     def classes(self) -> list[Any] | None:
-        """The classes it knows, None if it learns without labels: a stream predicts from two classes on."""
+        """The classes it knows, None if it learns without labels: with one alone a stream predicts that one."""
 
     @property
     def width(self) -> int:

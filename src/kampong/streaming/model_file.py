@@ -88,7 +88,7 @@ class Counters:
 
     @property
     def unscored(self) -> int:
-        """Return the good records that could not be predicted: before two classes, or a kernel's first block."""
+        """Return the good records that could not be predicted: before a class, or a kernel's first block."""
         return self.arrived - self.scored
 
     @property
