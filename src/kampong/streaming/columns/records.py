@@ -190,8 +190,11 @@ def _is_empty(column: Any, row: int) -> bool:
 def _labels(schema: Schema, column: Any, wrong: dict[int, str]) -> np.ndarray:
     """Return the labels; a missing, too long or undeclared one is wrong."""
     name = schema.label
-    empty = np.isnan(column) if isinstance(column, np.ndarray) else np.asarray(column.is_null())
-    for i in np.flatnonzero(empty).tolist():
+    if isinstance(column, np.ndarray):
+        empty = np.flatnonzero(np.isnan(column)).tolist()
+    else:
+        empty = np.flatnonzero(np.asarray(column.is_null())).tolist() if column.null_count else []
+    for i in empty:
         wrong.setdefault(i, f"the label {name!r} is empty")
     if schema.label_kind == "integer":
         return _whole_labels(schema, _floats(column), wrong)
