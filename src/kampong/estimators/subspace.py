@@ -345,18 +345,19 @@ class DiscriminantSubspace(
                 f"{n_features}."
             )
         try:
-            kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y)
+            value = self._value(None)
+            kind = self._statistics_kind(max(n_features, getattr(self, "_widest", 0)), y, value, wanted)
         except ValueError as error:
             text = str(error).removeprefix(f"{type(self).__name__}: ")
             raise ValueError(f"{type(self).__name__}: {text}") from None
         budget = int(self.reservoir_bytes)
-        if kind is ClassScatter and (self._value(None) is None or self._wants_sample()):
+        if kind is ClassScatter and (value is None or self._wants_sample()):
             kind = SampledScatter
         if kind is SampledScatter:
             budget = min(budget, most_rows(n_features) * (8 * n_features + ROW_BYTES + 8))
         if kind.holds_scatter:
             # the scatter, the sum of a batch and a product; to choose, also copies in other units and eigenvectors
-            copies = 5 if y is not None and self._value(None) is None else 3
+            copies = 5 if y is not None and value is None else 3
             refuse_large_scatter(type(self).__name__, n_features, copies, self._memory_advice)
         self._statistics = kind.laid_out(n_features, budget=budget, random_state=self._seed())
         self._statistics.owner = type(self).__name__
@@ -410,14 +411,14 @@ class DiscriminantSubspace(
         self._wanted()
         self._value(None)
 
-    def _statistics_kind(self, n_features: int, y: Any) -> type[ClassMeans]:
+    def _statistics_kind(self, n_features: int, y: Any, value: float | None, wanted: int | None) -> type[ClassMeans]:
         """Return the least that must be remembered for what the parameters ask for."""
-        value, in_memory = self._value(None), y is not None
+        in_memory = y is not None
         criterion = self._kind().of(1.0 if value is None else value)
         kind = solver_for(criterion, n_features, self.solver, in_memory=in_memory).STATISTICS
         if kind is not ClassMeans:
             return kind
-        wanted, narrow = self._wanted(), n_features <= WIDEST
+        narrow = n_features <= WIDEST
         if self._wants_sample():
             return ClassScatter if narrow else ClassRows if in_memory else ClassReservoir
         if in_memory and wanted is not None and wanted >= _count_classes(y):
