@@ -8,7 +8,8 @@ from scipy import sparse, special
 
 import kampong
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
-from kampong.estimators.verification import TwoCovariances, Verifier, _Whitened
+from kampong.estimators.two_covariances import TwoCovariances, Verifier
+from kampong.estimators.verification import _Whitened
 from problems import at_most, problem, seeds
 from reference import same_class_ratio, two_covariances
 
@@ -106,13 +107,13 @@ def test_classes_that_are_left_out_leave_the_directions_and_the_metric(scale):
     mine = np.flatnonzero(left_out[codes])
     centres, points = whitened.without(left_out, mine, model.priors_[~left_out])
     counts = statistics.counts[~left_out]
-    judge = Verifier(TwoCovariances.of(centres, counts, model.priors_[~left_out]), model.mean_)
+    verifier = Verifier(TwoCovariances.of(centres, counts, model.priors_[~left_out]), model.mean_)
     rest = FisherDiscriminant(ridge=model.ridge_, scale=False, head="gaussian").fit(
         X[~left_out[y]] / units, y[~left_out[y]]
     )
     rows = sample.rows[mine] / units
     expected = rest.same_class(rows, rows, all_pairs=True, calibrate=False)
-    np.testing.assert_allclose(judge.scores(points, points), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(verifier.scores(points, points), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
 def test_what_only_new_classes_differ_in_counts_as_well():
@@ -136,14 +137,14 @@ def test_cosines_are_those_of_their_definition(units):
     rng = np.random.default_rng(0)
     first, second, centre = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.standard_normal(3)
     first[0], second[1] = centre, 0.0
-    judge = Verifier(TwoCovariances(np.zeros(1), np.eye(1), np.ones(1)), centre, units)
+    verifier = Verifier(TwoCovariances(np.zeros(1), np.eye(1), np.ones(1)), centre, units)
     a, b = ((rows - centre) / (1.0 if units is None else units) for rows in (first, second))
     expected = [[p @ q / (np.linalg.norm(p) * np.linalg.norm(q) or 1.0) for q in b] for p in a]
     for kinds in ((np.asarray, np.asarray), (sparse.csr_array, sparse.csr_array), (np.asarray, sparse.csr_array)):
         rows = [kind(one) for kind, one in zip(kinds, (first, second), strict=True)]
-        found = judge.cosines(*rows)
+        found = verifier.cosines(*rows)
         np.testing.assert_allclose(found[1:], expected[1:], atol=1e-12)
-        np.testing.assert_allclose(judge.cosines(*rows, each=True)[1:], np.diagonal(expected)[1:], atol=1e-12)
+        np.testing.assert_allclose(verifier.cosines(*rows, each=True)[1:], np.diagonal(expected)[1:], atol=1e-12)
         assert np.abs(found[0]).max() == 0.0  # a row that is the mean has no direction
 
 
