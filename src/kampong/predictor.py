@@ -113,6 +113,10 @@ class Predictor:
         components, hidden = self.components * units, self.hidden * units
         return replace(self, mean=self.mean / units, components=components, hidden=hidden)
 
+    def embed(self, X: Rows) -> Rows:
+        """Return rows in the columns that the statistics have."""
+        return X
+
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows: (X − mean) · componentsᵀ, in the dtype of the rows."""
         return project(X, self.components, self.mean, centre=self._centre)

@@ -8,6 +8,8 @@ from scipy import sparse, special
 
 import kampong
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
+from kampong.estimators.two_covariances import TwoCovariances, Verifier
+from kampong.estimators.verification import _Whitened
 from problems import at_most, problem, seeds
 from reference import same_class_ratio, two_covariances
 
@@ -89,6 +91,61 @@ def test_scores_of_new_classes_are_calibrated_also_where_the_model_is_wrong(seed
     others = [bits(slope * scores + offset, same) for slope in (0.8, 1.0, 1.25) for offset in (-0.5, 0.0, 0.5)]
     assert bits(scores, same) < min(others) + 0.05
     assert bits(scores, same) < (0.5 * bits(plain, same) if lengths else 0.2)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_classes_that_are_left_out_leave_the_directions_and_the_metric(scale):
+    X, y = two_covariance_rows(4, classes=9, features=6)
+    model = FisherDiscriminant(scale=scale).fit(X, y)
+    units = np.ones(6) if model.scale_ is None else model.scale_
+    statistics = model._statistics
+    sample = statistics.sample(10_000)
+    assert len(sample.rows) == len(X)
+    codes = sample.members.codes
+    whitened = _Whitened.of(statistics, statistics.means, sample, codes, model.ridge_, model.scale_)
+    left_out = np.arange(9) % 3 == 1
+    mine = np.flatnonzero(left_out[codes])
+    centres, points = whitened.without(left_out, mine, model.priors_[~left_out])
+    counts = statistics.counts[~left_out]
+    verifier = Verifier(TwoCovariances.of(centres, counts, model.priors_[~left_out]), model.mean_)
+    rest = FisherDiscriminant(ridge=model.ridge_, scale=False, head="gaussian").fit(
+        X[~left_out[y]] / units, y[~left_out[y]]
+    )
+    rows = sample.rows[mine] / units
+    expected = rest.same_class(rows, rows, all_pairs=True, calibrate=False)
+    np.testing.assert_allclose(verifier.scores(points, points), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+
+
+def test_what_only_new_classes_differ_in_counts_as_well():
+    rng = np.random.default_rng(0)
+    means = 1.2 * rng.standard_normal((40, 50))
+    y = np.repeat(np.arange(40), 15)
+    X = means[y] + rng.standard_normal((len(y), 50))
+    new = y >= 6  # six classes have five directions
+    model = FisherDiscriminant().fit(X[~new], y[~new])
+    pairs = np.triu_indices(int(new.sum()), 1)
+    same = y[new][pairs[0]] == y[new][pairs[1]]
+    scores, plain = (
+        model.same_class(X[new], X[new], all_pairs=True, calibrate=calibrate)[pairs] for calibrate in (True, False)
+    )
+    best = min(bits(slope * plain + offset, same) for slope in (0.1, 0.25, 0.5, 1.0) for offset in (-1.0, 0.0, 1.0))
+    assert bits(scores, same) < 0.8 * best
+
+
+@pytest.mark.parametrize("units", [None, np.array([1.0, 2.0, 0.5])])
+def test_cosines_are_those_of_their_definition(units):
+    rng = np.random.default_rng(0)
+    first, second, centre = rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), rng.standard_normal(3)
+    first[0], second[1] = centre, 0.0
+    verifier = Verifier(TwoCovariances(np.zeros(1), np.eye(1), np.ones(1)), centre, units)
+    a, b = ((rows - centre) / (1.0 if units is None else units) for rows in (first, second))
+    expected = [[p @ q / (np.linalg.norm(p) * np.linalg.norm(q) or 1.0) for q in b] for p in a]
+    for kinds in ((np.asarray, np.asarray), (sparse.csr_array, sparse.csr_array), (np.asarray, sparse.csr_array)):
+        rows = [kind(one) for kind, one in zip(kinds, (first, second), strict=True)]
+        found = verifier.cosines(*rows)
+        np.testing.assert_allclose(found[1:], expected[1:], atol=1e-12)
+        np.testing.assert_allclose(verifier.cosines(*rows, each=True)[1:], np.diagonal(expected)[1:], atol=1e-12)
+        assert np.abs(found[0]).max() == 0.0  # a row that is the mean has no direction
 
 
 def test_more_enrolled_rows_tell_more():

@@ -21,6 +21,8 @@ from kampong.serving.served_model import Snapshot, read_increments
 from serving_problems import COLUMNS, LEARN, READ, Process, served_file
 
 GONE = (OSError, http.client.HTTPException)
+PATIENCE = 1200.0
+"""Seconds that a client asks again: a busy machine may take half a minute to start a server, each time anew."""
 
 
 def new_row(rng):
@@ -79,7 +81,8 @@ class Load:
             self.changes[number] = (path, rows)
 
     def ask(self, path, rows, token, name=None):
-        for _ in range(3000):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and not self.wrong:
             client = self.process().client(token)
             try:
                 headers = {} if name is None else {"Idempotency_Key": name}
@@ -110,6 +113,8 @@ def run(folder, requests, clients, kills, *, half_life=None):
     for limit in limits:
         while load.done < limit and not load.wrong:
             time.sleep(0.005)
+        if load.wrong:
+            break
         time.sleep(rng.random() * 0.05)
         process.kill()
         process = Process(*words, port=process.port)

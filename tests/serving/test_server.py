@@ -372,6 +372,41 @@ def test_a_model_saved_from_python_is_served_by_the_names_of_its_columns(tmp_pat
 # Learning.
 
 
+def asked_to_change():
+    """Return a strategy of requests that learn, unlearn or merge: rows with one thing wrong, any JSON, or any bytes."""
+    row = st.fixed_dictionaries(
+        {}, optional={name: st.floats() | st.integers() | VALUES for name in COLUMNS} | {"kind": st.text() | VALUES}
+    )
+    body = st.lists(row, max_size=3).map(json.dumps) | VALUES.map(json.dumps) | st.binary(max_size=60)
+    kind = st.sampled_from(["application/json", "application/x-ndjson", "text/csv", "text/plain", ""])
+    return st.tuples(st.sampled_from(["/learn", "/unlearn", "/merge", "/learn?id=1", "/learn?x=1"]), body, kind)
+
+
+def test_any_change_is_learnt_as_a_whole_or_refused_and_changes_nothing(tmp_path):
+    path, rows = served_file(tmp_path)
+    with Running(path, learns=True, largest=200_000) as running:
+        teacher, learner = running.client(LEARN), running.models["points"].learner
+
+        @settings(max_examples=150, deadline=None)
+        @given(asked=asked_to_change())
+        def check(asked):
+            where, body, kind = asked
+            before = learner.number, learner.rows
+            status, answer = teacher.ask("POST", where, body, Content_Type=kind)
+            assert status == 200 or 400 <= status < 500, answer
+            if status != 200:
+                assert len(answer["error"]) > 10
+                assert (learner.number, learner.rows) == before
+            elif not answer.get("repeated"):
+                assert learner.number == before[0] + 1
+
+        check()
+        status, answer = teacher.ask("POST", "/learn", "[" + "1," * 100_000 + "1]")
+        assert (status, "at most 200,000 are allowed" in answer["error"]) == (413, True)
+        assert teacher.ask("POST", "/learn", rows[:1])[0] == 200
+        teacher.close()
+
+
 def test_rows_are_learnt_taken_out_and_merged(tmp_path):
     path, rows = served_file(tmp_path)
     other, _ = served_file(tmp_path, seed=5, name="other")

@@ -91,6 +91,10 @@ class KernelPredictor(Predictor):
         values = {field.name: getattr(predictor, field.name) for field in fields(predictor)}
         return cls(**values, coefficients=basis.coefficients(predictor.components), basis=basis)
 
+    def embed(self, X: Rows) -> Rows:
+        """Return rows in the orthonormal basis of the landmarks."""
+        return self.basis.embed(X)
+
     def points(self, X: Rows) -> Float:
         """Return the coordinates of rows, in their dtype."""
         columns = np.ascontiguousarray(self.coefficients.T)

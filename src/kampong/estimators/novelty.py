@@ -165,7 +165,7 @@ def known_rows(self: DiscriminantSubspace, predictor: Predictor, method: str, mo
         _refuse_known(self, method, f"the d × d scatter, which is kept up to {WIDEST} columns")
     if not keeps_rows(statistics):
         _refuse_known(self, method, "a sample of rows, which ridge='auto' keeps")
-    units: Float | None = cast("Any", self)._units_of(predictor)
+    units = self._units_of(predictor)
     view, sample = statistics.in_rows(), statistics.sample(most)
     rows, codes, ridge = _dense(sample.rows), sample.members.codes, predictor.criterion.value
     return KnownRows.of(cast("ClassScatter", view), rows, codes, sample.own, sample.weights, ridge, units)

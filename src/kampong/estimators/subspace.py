@@ -610,6 +610,10 @@ class DiscriminantSubspace(
         check_is_fitted(self)
         return validate_rows(self, X, compact=True)
 
+    def _units_of(self, known: Predictor) -> Float | None:
+        """Return what a predictor of these statistics divides the columns by, None for nothing."""
+        return None
+
 
 def _few(classes: np.ndarray) -> str:
     """Return the names of some classes."""

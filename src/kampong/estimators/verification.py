@@ -1,13 +1,8 @@
-"""Whether rows are of one class, also a class that was never learnt: the two-covariance model (PLDA).
+"""Whether rows are of one class, also a class that was never learnt, by scores that are weighed on classes left out.
 
-A class mean is a draw from N(m, B) and a row a draw from N(class mean, W), W = S_w + ρI. Along Fisher's directions W is
-the identity and B is diagonal, so the likelihood of every pair is a sum over directions. B is what the class means vary
-more than the rows of a class explain. With π the shares of the classes and n their rows,
-
-    B = (S_b − Σ π(1 − π)/n · W)₊ / (1 − Σ π²)                                                                … (1)
-
-Directions fit the classes that were learnt better than others. So scores are calibrated on pairs of rows whose classes
-were left out of B and of the directions, in turns.
+Directions fit the classes that were learnt better than others, and say nothing of what only other classes differ in.
+So the likelihood ratio of the two-covariance model is joined with the cosine between the rows about the mean, and both
+are weighed on pairs of rows whose classes were left out of B, of the mean and of the directions, in turns.
 """
 
 from __future__ import annotations
@@ -16,18 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from kampong._core.compute import project
 from kampong._core.locks import lock_of
 from kampong.data.validation import refuse_overflow
-from kampong.selection.known_rows import logistic_near
+from kampong.estimators.two_covariances import Verifier
+from kampong.selection.known_rows import NOTHING, logistic_near
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.answers import keeps_rows
 
 if TYPE_CHECKING:
-    from kampong._core.compute import Float, Integer
+    from kampong._core.compute import Float, Integer, Rows
     from kampong.estimators.subspace import DiscriminantSubspace
+    from kampong.estimators.two_covariances import Classes
 
 
 def same_class(
@@ -55,11 +52,12 @@ def same_class(
         Rows of X1 with equal entries are known to be of one class, as when somebody enrols with several recordings.
         Each group is compared with each row of X2.
     all_pairs : bool
-        Whether each row of X1 is compared with each row of X2, by one matrix product.
+        Whether each row of X1 is compared with each row of X2, by matrix products.
     calibrate : bool
-        True: the scores are calibrated on pairs of kept rows whose classes were left out, and the length of rows counts
-        only if that gives the smaller log-loss there. This needs a sample of rows and four classes. False: the plain
-        likelihood ratio, which is too sure of itself for classes that were not learnt.
+        True: the ratio and the cosine between the rows about the mean are weighed on pairs of kept rows whose classes
+        were left out, and the length of rows counts only if that gives the smaller log-loss there. This needs a sample
+        of rows and four classes. False: the plain likelihood ratio, which is too sure of itself for classes that were
+        not learnt.
 
     Returns
     -------
@@ -90,101 +88,16 @@ def same_class(
             "each to compare them one by one, or all_pairs=True to compare each with each."
         )
     with lock_of(self):
-        known, model = self._read(), _model(self, calibrate=calibrate)
-    enrolled = model.points(known.points(first).astype(np.float64, copy=False))
-    others = model.points(known.points(second).astype(np.float64, copy=False))
+        known, verifier = self._read(), _verifier(self, calibrate=calibrate)
+    sizes: Float | float = 1.0
+    enrolled, others = (known.points(rows).astype(np.float64, copy=False) for rows in (first, second))
+    mine, theirs = (known.embed(rows) if verifier.cosine else None for rows in (first, second))
     if labels is not None:
         sizes = np.bincount(members).astype(np.float64)
-        sums = np.zeros((len(sizes), enrolled.shape[1]))
-        np.add.at(sums, members, enrolled)
-        scores = model.compare(sums / sizes[:, None], others, sizes)
-    else:
-        scores = model.compare(enrolled, others) if all_pairs else model.compare_each(enrolled, others)
+        share = sparse.csr_array((1.0 / sizes[members], (members, np.arange(len(members)))))
+        enrolled, mine = np.asarray(share @ enrolled), None if mine is None else cast("Rows", share @ mine)
+    scores = verifier.scores(enrolled, others, sizes, mine, theirs, each=labels is None and not all_pairs)
     return refuse_overflow("same_class", scores)
-
-
-@dataclass(frozen=True)
-class TwoCovariances:
-    """Class means from N(mean, diag(between)), rows from N(class mean, I), in turned coordinates of the subspace.
-
-    Attributes
-    ----------
-    mean : array of shape (p,)
-        The mean of the class means.
-    axes : array of shape (p, q)
-        What turns coordinates so that both covariances are diagonal.
-    between : array of shape (q,)
-        The variances of class means.
-    same_length : bool
-        Whether every row is stretched to the length that it has on average.
-    slope, offset : float
-        The calibration of scores.
-    """
-
-    mean: Float
-    axes: Float
-    between: Float
-    same_length: bool = False
-    slope: float = 1.0
-    offset: float = 0.0
-
-    @classmethod
-    def of(cls, centres: Float, counts: Float, shares: Float) -> Self:
-        """Return the model of class means with their weights in rows, by (1).
-
-        Parameters
-        ----------
-        centres : array of shape (K, p)
-            The class means, in coordinates along which the rows of a class have the covariance I.
-        counts : array of shape (K,)
-            The rows of each class.
-        shares : array of shape (K,)
-            How much each class counts in B.
-
-        Returns
-        -------
-        TwoCovariances
-            Not calibrated.
-        """
-        shares = shares / shares.sum()
-        mean = shares @ centres
-        factor = np.sqrt(shares)[:, None] * (centres - mean)
-        values, axes = linalg.eigh(factor.T @ factor, check_finite=False)
-        q = min(len(values), len(centres) - 1)
-        values, axes = values[::-1][:q], axes[:, ::-1][:, :q]
-        noise = float((shares * (1.0 - shares) / counts).sum())
-        return cls(mean, axes, np.maximum(values - noise, 0.0) / (1.0 - float(np.square(shares).sum())))
-
-    def points(self, coordinates: Float) -> Float:
-        """Return where rows lie, given their coordinates in the subspace."""
-        points = (coordinates - self.mean) @ self.axes
-        if self.same_length:
-            lengths = np.linalg.norm(points, axis=1, keepdims=True)
-            points *= np.sqrt((1.0 + self.between).sum()) / np.where(lengths > 0, lengths, 1.0)
-        return points
-
-    def compare(self, means: Float, others: Float, sizes: Float | float = 1.0) -> Float:
-        """Return the score of each group, given its mean and its number of rows, with each of the other rows."""
-        weights, slopes, offsets = self._ratio(means, sizes)
-        scores = np.hstack([slopes, np.broadcast_to(weights, slopes.shape)]) @ np.hstack([others, np.square(others)]).T
-        return np.asarray(self.slope * (scores + offsets[:, None]) + self.offset)
-
-    def compare_each(self, first: Float, second: Float) -> Float:
-        """Return the score of each row with the other row at its place."""
-        weights, slopes, offsets = self._ratio(first, 1.0)
-        scores = ((slopes + weights * second) * second).sum(axis=1) + offsets
-        return np.asarray(self.slope * scores + self.offset)
-
-    def _ratio(self, means: Float, sizes: Float | float) -> tuple[Float, Float, Float]:
-        """Return w, s and c, the score of a group with a row x being Σ(w x² + s x) + c.
-
-        The rows of the group leave N(μ, v) for the mean of their class; x is from N(μ, 1 + v) or from N(0, 1 + b).
-        """
-        b, n = self.between, np.reshape(sizes, (-1, 1))
-        spread = 1.0 + b / (1.0 + n * b)
-        mean = n * b / (1.0 + n * b) * means
-        offsets = 0.5 * (np.log1p(b) - np.log(spread) - np.square(mean) / spread).sum(axis=1)
-        return 0.5 * (1.0 / (1.0 + b) - 1.0 / spread), mean / spread, offsets
 
 
 def _groups(name: str, groups: Any, n_rows: int) -> tuple[np.ndarray | None, Integer]:
@@ -200,8 +113,8 @@ def _groups(name: str, groups: Any, n_rows: int) -> tuple[np.ndarray | None, Int
     return np.unique(given, return_inverse=True)
 
 
-def _model(self: DiscriminantSubspace, *, calibrate: bool) -> TwoCovariances:
-    """Return the model of the present predictor; what was calibrated is kept until that changes."""
+def _verifier(self: DiscriminantSubspace, *, calibrate: bool) -> Verifier:
+    """Return the verifier of the present predictor; what was calibrated is kept until that changes."""
     known, statistics = self._read(), self._statistics
     if statistics.multilabel:
         raise ValueError(
@@ -209,25 +122,29 @@ def _model(self: DiscriminantSubspace, *, calibrate: bool) -> TwoCovariances:
             "with one label per row."
         )
     seen, counts = statistics.counts > 0, statistics.in_rows().counts
-    classes = known.centres[seen], counts[seen], self.priors_[seen]
-    plain = TwoCovariances.of(*classes)
+    classes = known.centres[seen], counts[seen], self.priors_[seen], statistics.means[seen]
+    units = self._units_of(known)
+    plain = Verifier.of(classes, np.ones(len(classes[0]), dtype=bool), units)
     if not calibrate:
         return plain
-    made_for, model = cast("tuple[Any, TwoCovariances]", vars(self).get("_verification", (None, plain)))
+    made_for, verifier = cast("tuple[Any, Verifier]", vars(self).get("_verification", (None, plain)))
     if made_for is not known:
         if not keeps_rows(statistics):
             _refuse(self, "which this model does not keep")
         sample = statistics.sample(SETTINGS.narrow_rows)
         points = project(sample.rows, known.components, known.mean).astype(np.float64)
         codes = (np.cumsum(seen) - 1)[sample.members.codes]
-        found = _calibrated(plain, classes, points, codes)
+        whitened = None
+        if statistics.holds_scatter and statistics.n_features <= SETTINGS.leave_one_out_columns:
+            whitened = _Whitened.of(statistics, classes[3], sample, codes, known.criterion.value, units)
+        found = _calibrated(plain, classes, points, sample.rows, codes, whitened)
         if found is None:
             _refuse(
                 self, f"two rows each of at least four classes; there are {len(points)} rows and {seen.sum()} classes"
             )
         vars(self)["_verification"] = known, found
-        model = found
-    return model
+        verifier = found
+    return verifier
 
 
 def _refuse(self: DiscriminantSubspace, what: str) -> NoReturn:
@@ -238,41 +155,119 @@ def _refuse(self: DiscriminantSubspace, what: str) -> NoReturn:
     )
 
 
+@dataclass(frozen=True)
+class _Whitened:
+    """Kept rows, in coordinates in which classes have the covariance I, of statistics that some of them have left.
+
+    Attributes
+    ----------
+    within : array of shape (d, d)
+        S_w of all rows.
+    total : float
+        How many rows.
+    ridge : float
+        The ridge of the metric.
+    means : array of shape (K, d)
+        The class means.
+    rows : array of shape (n, d)
+        The rows that were kept, all divided by the units.
+    codes : array of int of shape (n,)
+        Their classes.
+    weights : array of shape (n,)
+        What they weigh.
+    """
+
+    within: Float
+    total: float
+    ridge: float
+    means: Float
+    rows: Float
+    codes: Integer
+    weights: Float
+
+    @classmethod
+    def of(cls, statistics: Any, means: Float, sample: Any, codes: Integer, ridge: float, units: Float | None) -> Self:
+        """Return the kept rows of statistics with a scatter."""
+        view = statistics.in_rows()
+        rows = sample.rows if isinstance(sample.rows, np.ndarray) else sample.rows.toarray()
+        rows = rows.astype(np.float64, copy=False)
+        if units is not None:
+            view, means, rows = view.in_units(units), means / units, rows / units
+        weights = sample.own / statistics.weight_unit
+        return cls(view.within_scatter(), float(view.counts.sum()), ridge, means, rows, codes, weights)
+
+    def without(self, left_out: np.ndarray, mine: Integer, shares: Float) -> tuple[Float, Float]:
+        """Return where the other classes and some rows lie along the directions found without both."""
+        rows, weights = self.rows[mine], self.weights[mine]
+        factor = np.sqrt(weights)[:, None] * (rows - self.means[self.codes[mine]])
+        within = (self.total * self.within - factor.T @ factor) / (self.total - weights.sum())
+        within[np.diag_indices(len(within))] += max(self.ridge, NOTHING * np.trace(self.within) / len(within)) or 1.0
+        lower, others = linalg.cholesky(within, lower=True, check_finite=False), self.means[~left_out]
+        mean = shares @ others / shares.sum()
+        centres, points = (
+            linalg.solve_triangular(lower, (one - mean).T, lower=True, check_finite=False).T for one in (others, rows)
+        )
+        axes = np.linalg.qr(centres.T)[0]
+        return centres @ axes, points @ axes
+
+
 def _calibrated(
-    plain: TwoCovariances, classes: tuple[Float, Float, Float], points: Float, codes: Integer
-) -> TwoCovariances | None:
-    """Return the model whose pairs of rows of left-out classes have the least log-loss; None without such pairs."""
+    plain: Verifier, classes: Classes, points: Float, rows: Rows, codes: Integer, whitened: _Whitened | None
+) -> Verifier | None:
+    """Return the verifier whose pairs of rows of left-out classes have the least log-loss; None without such pairs.
+
+    The rows leave S_w too where the scatter is kept: else pairs would lie closer together than those of new rows.
+    """
     K = len(classes[0])
     folds = min(SETTINGS.folds, K // 2)
     if K < 4:
         return None
+    same: list[np.ndarray] = []
+    cosines: list[Float] = []
+    ratios: dict[bool, list[Float]] = {False: [], True: []}
+    for fold in range(folds):
+        left_out = np.arange(K) % folds == fold
+        mine = np.flatnonzero(left_out[codes])
+        pairs = np.triu_indices(len(mine), 1)
+        same.append(codes[mine][pairs[0]] == codes[mine][pairs[1]])
+        places, coordinates = classes[0].copy(), points[mine]
+        if whitened is not None:
+            centres, coordinates = whitened.without(left_out, mine, classes[2][~left_out])
+            places = np.zeros((K, centres.shape[1]))
+            places[~left_out] = centres
+        for same_length, found in ratios.items():
+            verifier = Verifier.of((places, *classes[1:]), ~left_out, plain.units, same_length=same_length)
+            found.append(verifier.scores(coordinates, coordinates)[pairs])
+        cosines.append(verifier.cosines(rows[mine], rows[mine])[pairs])
     best, least = None, np.inf
-    for same_length in (False, True):
-        scores, same = [], []
-        for fold in range(folds):
-            left_out = np.arange(K) % folds == fold
-            mine = left_out[codes]
-            model = replace(TwoCovariances.of(*(one[~left_out] for one in classes)), same_length=same_length)
-            found, i = model.points(points[mine]), np.triu_indices(int(mine.sum()), 1)
-            scores.append(model.compare(found, found)[i])
-            same.append(codes[mine][i[0]] == codes[mine][i[1]])
-        fitted = _fit(np.concatenate(scores), np.concatenate(same), len(points))
-        if fitted is not None and fitted[2] < least:
-            slope, offset, least = fitted
-            best = replace(plain, same_length=same_length, slope=slope, offset=offset)
+    for same_length, found in ratios.items():
+        fitted = _fit(np.concatenate(found), np.concatenate(cosines), np.concatenate(same), len(points))
+        if fitted is not None and fitted[3] < least:
+            slope, cosine, offset, least = fitted
+            model = replace(plain.model, same_length=same_length)
+            best = replace(plain, model=model, slope=slope, cosine=cosine, offset=offset)
     return best
 
 
-def _fit(scores: Float, same: np.ndarray, n_rows: int) -> tuple[float, float, float] | None:
-    """Return slope and offset of least log-loss, pairs of both kinds weighing the same, and that loss.
+def _fit(ratios: Float, cosines: Float, same: np.ndarray, n_rows: int) -> tuple[float, float, float, float] | None:
+    """Return weights and offset of least log-loss, pairs of both kinds weighing the same, and that loss.
 
-    The scores as they are count as one row, so that pairs without error do not make them infinitely sure.
+    The ratios as they are count as one row, so that pairs without error do not make them infinitely sure. What would
+    weigh less than nothing is left out.
     """
     if same.all() or not same.any():
         return None
     signs = np.where(same, 1.0, -1.0)
     weights = np.where(same, 0.5 / same.sum(), 0.5 / (~same).sum())
-    unit = float(np.sqrt(weights @ np.square(scores))) or 1.0
-    columns, start = np.stack([scores, np.full(len(scores), unit)]), np.array([1.0, 0.0])
-    at, value = logistic_near(start, columns, signs, weights, 1.0 / n_rows)
-    return (float(at[0]), float(at[1] * unit), value) if at[0] > 0 else (0.0, 0.0, float(np.log(2.0)))
+    unit = float(np.sqrt(weights @ np.square(ratios))) or 1.0
+    length = float(np.sqrt(weights @ np.square(cosines))) or 1.0
+    columns = np.stack([ratios, cosines * (unit / length), np.full(len(ratios), unit)])
+    start, sizes, used = np.array([1.0, 0.0, 0.0]), np.array([1.0, unit / length, unit]), np.array([True, True, True])
+    while used[:2].any():
+        at = np.zeros(3)
+        at[used], value = logistic_near(start[used], columns[used], signs, weights, 1.0 / n_rows)
+        if (at[:2][used[:2]] > 0).all():
+            slope, cosine, offset = (at * sizes).tolist()
+            return slope, cosine, offset, value
+        used[int(np.argmin(np.where(used[:2], at[:2], np.inf)))] = False
+    return 0.0, 0.0, 0.0, float(np.log(2.0))
