@@ -12,8 +12,8 @@ class Settings:
     Attributes
     ----------
     effort : float
-        Nominal microseconds per row beside a model of all rows: the linear members at 20 columns and 5 classes, also
-        tiles and products at 10 and 2 ("contest effort").
+        Nominal microseconds per row, without the model of all rows: the linear members at 20 columns and 5 classes,
+        also tiles and products at 10 and 2 ("contest effort").
     learning_rates : tuple of float
         Of softmax regression: a step changes the scores of its row by this part of their gradient.
     strengths : tuple of float
