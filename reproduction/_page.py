@@ -69,8 +69,8 @@ NAMES = {
 }
 """What a reader of the papers looks for."""
 INTRODUCTION = (
-    "Every experiment of the five papers that can be repeated, run by this library. A figure of a paper stands "
-    "beside ours; "
+    "Every experiment of the five papers that can be repeated, run by this library. Each figure of a paper is "
+    "followed by ours; "
     "the verdict is on the paper's claim, not on our code. The papers' text corpus, RCV1, cannot be had: arXiv's four "
     "largest groups stand in for its four topics, so those figures show whether a claim carries over, not whether the "
     "printed number was right."

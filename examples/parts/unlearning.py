@@ -3,7 +3,7 @@ Unlearning
 ==========
 
 A customer asks for his rows to be removed. ``unlearn`` runs the formulas of learning backwards: the model becomes the
-one that never saw the rows, and a receipt says so with digests that can be held against the file at any later time.
+one that never saw the rows, and a receipt says so with digests that can be compared with the file at any later time.
 """
 
 import matplotlib.pyplot as plt

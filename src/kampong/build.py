@@ -47,7 +47,7 @@ WEIGHED = (BEST, "mixture")
 
 TRIED = ("gaussian", "nearest_mean", "cosine", "regression", "mixture")
 TRAINED = ("quadratic", "logistic", "hinge")
-"""The heads that are calibrated on rows held out, and those that are trained on a sample beside."""
+"""The heads that are calibrated on held-out rows, and those that are also trained on a sample."""
 
 
 class RowsInMemory(NamedTuple):
@@ -88,7 +88,7 @@ class Recipe:
     choice : Choice or None
         How something else was chosen, for instance the width of a kernel.
     provisional : bool
-        Whether the choice is provisional, in the middle of a stream: then few rows validate, and past the width
+        Whether the choice is provisional, in the middle of a stream: then few rows validate, and above the width
         of a scatter directions are found without them and no head is trained on all columns.
     scale : bool or None
         Whether columns are divided by their standard deviations first; None has it chosen with the value.
@@ -135,7 +135,7 @@ def make_predictor(
     statistics = statistics.in_rows()  # what is chosen counts rows, whatever the scale of their weights
     if statistics.holds_scatter and statistics.n_features > SETTINGS.leave_one_out_columns:
         return _in_its_units(recipe, statistics, rows, keep)
-    # Threads of BLAS wait in busy loops for what comes next, beside threads of our own among which large products are
+    # Threads of BLAS wait in busy loops for what comes next, while our own threads run, among which large products are
     # cut, and stand in their way. A wide matrix gains from them.
     with one_blas_thread():
         return _in_its_units(recipe, statistics, rows, keep)

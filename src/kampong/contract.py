@@ -185,7 +185,7 @@ class StreamModel(Protocol):
         """Tell whether recent rows say that what was chosen for a predictor should be chosen again; if nobody knows."""
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return what answers as the stream would now, None if nothing can; `apart` does not change with later rows.
+        """Return who answers as the stream would now, None if nobody can; `apart` does not change with later rows.
 
         `predictor` is the stream's own. With `saved` the answers are those of the model file, if the stream ended now
         and `settle` were called with this predictor: so a stream measures what its saved model is worth later on.
@@ -229,7 +229,7 @@ class StreamModel(Protocol):
         """Return a copy that later rows do not change: a stream solves it while it learns on."""
 
     def to_state(self) -> dict[str, Any]:
-        """Return what was learnt, by name: a second model of a stream is saved beside the first."""
+        """Return what was learnt, by name: a second model of a stream is saved with the first."""
 
     def from_state(self, contents: Contents) -> Self:
         """Return a model with the same parameters and the state that `to_state` wrote, each value checked."""
@@ -407,7 +407,7 @@ class PartialFitModel:
         return True
 
     def frozen(self, predictor: Predictor | None = None, *, saved: bool = False) -> Frozen | None:
-        """Return the estimator as what answers; None if it predicts nothing, or knows fewer than two classes."""
+        """Return the estimator, which answers itself; None if it predicts nothing or knows fewer than two classes."""
         known = self.classes
         if not (self.can.predict and self.fitted) or (known is not None and len(known) < 2):
             return None

@@ -33,7 +33,7 @@ DECADES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
 """The grid of ridges, in decades of tr S_w / W: smaller eigenvalues cannot be told from zero by rows of weight W."""
 
 FADED = 1e-30
-"""A variance below this part of the largest one is rounding: its square root is past the digits of a number."""
+"""A variance below this part of the largest one is rounding: its square root is below the digits of a number."""
 
 CRITERIA: dict[str, type[Criterion]] = {}
 """All criteria by name; a subclass of `Criterion` that has a name enters by itself."""
@@ -446,7 +446,7 @@ class FisherCriterion(Criterion):
 def ridge_rule(statistics: ClassMeans) -> float:
     """Return d/n times the lower quartile of the within-class variances, or times their mean where only that is known.
 
-    One feature of large units would drown the others in the mean. A variance that has faded to nothing beside the
+    One feature of large units would drown the others in the mean. A variance that is nothing compared with the
     others, as where a stream forgets the rows that a column varied in, says nothing of them.
     """
     spread = statistics.within_trace

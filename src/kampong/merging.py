@@ -121,7 +121,7 @@ def _learnt_apart(model: Model, parts: Iterable[Any], number: int, n_jobs: int) 
 
 
 def _learn_item(model: Model, number: int, part: Any) -> Model:
-    with alone():  # one core a process, and no thread of BLAS beside it
+    with alone():  # one core per process, and no further thread of BLAS
         return statistics_of(model, [part], number=number)
 
 

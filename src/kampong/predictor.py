@@ -1,6 +1,6 @@
 """Predictor: everything a fitted subspace answers with, frozen.
 
-A stream predicts with one that may be older than its statistics, a file holds it beside them, so that a loaded model
+A stream predicts with one that may be older than its statistics, a file holds both, so that a loaded model
 answers at once and a resumed stream predicts the same bits. `build` builds it from statistics.
 """
 
@@ -43,7 +43,7 @@ FIELDS = (
     plain("total", float),
     plain("remark", str),
 )
-"""What a file holds of a predictor, beside its classes, head, criterion and choice."""
+"""What a file holds of a predictor, in addition to its classes, head, criterion and choice."""
 
 
 BLOCK = 2**24

@@ -8,7 +8,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts)]
+FRONT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/api/index.rst")
+PAGES = [
+    *(ROOT / name for name in FRONT),
+    *sorted(path for path in DOCS.rglob("*.md") if "gallery" not in path.parts),
+]
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 UNIT = r"(?:\s?(?:%|×)|\s(?:points?|seconds?|minutes?|s|ms|µs|KB|MB|GB|KiB|MiB|GiB)\b)"
 FIGURE = re.compile(rf"(?<![\w.^/§])(\d+(?:,\d{{3}})*\.\d+|{NUMBER}(?={UNIT}))(?![\d\w]|\.\d)")
@@ -19,6 +23,10 @@ TAKEN_OVER = {"docs/index.md": {"first_page"}, "docs/benchmarks/index.md": set()
 
 NOT_MEASURED = {
     "README.md": {"3.11": "a version", "64": "the limit of the sample"},
+    "CONTRIBUTING.md": {
+        **dict.fromkeys(("3.11", "3.13", "1.0", "0.1"), "a version"),
+        **dict.fromkeys(("20", "15", "2"), "how long a command takes: a rough guide, which no claim rests on"),
+    },
     "docs/decisions/02_one_krylov_space.md": {"1": "a limit"},
     "docs/decisions/17_head_without_scatter.md": {"2": "√(2 / rows), the error of a variance"},
     "docs/guide/choice.md": {"512": "a limit", "256": "a limit", "0.002": "`slack` of selection/settings.py"},

@@ -1,4 +1,4 @@
-"""Model cards: what they say is in the file, receipts are held against it, and no name of the data is Markdown."""
+"""Model cards: what they say is in the file, receipts are compared with it, and no name of the data is Markdown."""
 
 import numpy as np
 import pytest

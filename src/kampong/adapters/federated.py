@@ -139,7 +139,7 @@ def combine(
     contributions : iterable of bytes
         One of each client, in any order; they are read one after another.
     agreed : estimator, optional
-        The model that all clients agreed on. Without it the first contribution is what the others are held against.
+        The model that all clients agreed on. Without it the others are compared with the first contribution.
     round_number : int, optional
         The round that all contributions must be of; without it that of the first one.
     max_mean_weight : float

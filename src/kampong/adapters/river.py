@@ -91,7 +91,7 @@ class StreamingSubspace(base.MiniBatchClassifier, base.SupervisedTransformer, ba
         y : label
             Its class; None and NaN are refused.
         w : float
-            How much it counts beside other rows, whatever the scale; 0 leaves it out.
+            Weight compared with other rows, whatever the scale; 0 leaves it out.
         """
         _check_label("learn_one", y)
         weight = float(check_weights(w, 1)[0])

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ import typer
 from kampong.cli.common import Quiet, app, say
 
 FORGOTTEN = "7"
+PEERS = ("SGDClassifier", "MLPClassifier")
 
 
 @app.command(epilog="Examples:\n\n  kampong demo\n\n  kampong demo --folder /tmp/demo --serve")
@@ -36,9 +37,8 @@ def demo(
     digits, model, out, report = (home / f for f in ("digits.csv", "digits.kampong", "predictions.csv", "report.html"))
     write_digits(digits)
     command = ["learn", str(digits), "--label", "digit", "--model", str(model), "--out", str(out)]
-    with subprocess.Popen(  # a process of its own: the peers take longer than everything else
-        [sys.executable, "-c", f"from kampong.cli.demo import peers; peers({str(digits)!r})"], stdout=subprocess.PIPE
-    ) as others:
+    with ExitStack() as running:  # one process per peer, because each takes longer than everything else
+        others = [running.enter_context(_peer(name, digits)) for name in PEERS]
         try:
             say(quiet, "1. Learn a stream of 1,797 handwritten digits. Each is predicted before it is learnt.\n")
             _remove(model, out)
@@ -57,9 +57,12 @@ def demo(
             say(quiet, f"   Killed after {rows:,} rows. Model and predictions are {said}.")
 
             say(quiet, "\n3. Compare: the same stream for two learners of scikit-learn, all at their defaults.\n")
-            accuracies = {"kampong": found[2], **json.loads(others.communicate()[0])}
+            accuracies = {"kampong": found[2]}
+            for name, other in zip(PEERS, others, strict=True):
+                accuracies[name] = float(other.communicate()[0])
         finally:
-            others.kill()
+            for other in others:
+                other.kill()
     for name, accuracy in sorted(accuracies.items(), key=lambda one: -one[1]):
         say(
             quiet, f"   {name:<14}{accuracy:6.1%} correct  {'█' * round(200 * (1 - accuracy))} {1 - accuracy:.1%} wrong"
@@ -132,13 +135,21 @@ def _killed(command: list[str], out: Path, stop_at: int) -> int:
     return rows
 
 
-def peers(digits: str) -> None:
-    """Print the accuracies of two learners of scikit-learn as JSON, each row first predicted and then learnt.
+def _peer(name: str, digits: Path) -> subprocess.Popen[bytes]:
+    """Begin to let a peer learn the stream, in a process of its own."""
+    command = f"from kampong.cli.demo import peer; peer({name!r}, {str(digits)!r})"
+    return subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE)
 
-    Their columns are scaled by what came so far.
+
+def peer(name: str, digits: str) -> None:
+    """Print the accuracy of a learner of scikit-learn, each row first predicted and then learnt.
+
+    Its columns are scaled by what came so far.
 
     Parameters
     ----------
+    name : str
+        The name of its class.
     digits : str
         The CSV file of the stream, whose last column is the label.
     """
@@ -149,14 +160,13 @@ def peers(digits: str) -> None:
 
     table = np.loadtxt(digits, delimiter=",", skiprows=1)
     X, y, scaler = table[:, :-1], table[:, -1].astype(int), StandardScaler()
-    learners: tuple[Any, ...] = SGDClassifier(random_state=0), MLPClassifier(random_state=0)
-    right = dict.fromkeys(learners, 0)
+    learners: dict[str, Any] = {"SGDClassifier": SGDClassifier, "MLPClassifier": MLPClassifier}
+    model, right = learners[name](random_state=0), 0
     for i in range(len(X)):
         row, label = X[i : i + 1], y[i : i + 1]
         known = scaler.transform(row) if i else row
         scaled = scaler.partial_fit(row).transform(row)
-        for model in learners:
-            if i:
-                right[model] += int(model.predict(known)[0] == label[0])
-            model.partial_fit(scaled, label, classes=np.arange(10))
-    print(json.dumps({type(model).__name__: count / (len(X) - 1) for model, count in right.items()}))
+        if i:
+            right += int(model.predict(known)[0] == label[0])
+        model.partial_fit(scaled, label, classes=np.arange(10))
+    print(right / (len(X) - 1))

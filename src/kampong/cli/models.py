@@ -53,7 +53,9 @@ def card(
     out: Annotated[str, typer.Option("--out", "-o", help="The Markdown file, or - for stdout.")] = "-",
     receipt: Annotated[
         list[str] | None,
-        typer.Option(help="A receipt of kampong unlearn, held against the model. May be repeated.", show_default=False),
+        typer.Option(
+            help="A receipt of kampong unlearn, compared with the model. May be repeated.", show_default=False
+        ),
     ] = None,
     key: KeyFile = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`kampong reproduce`: the experiments of the papers. They live beside the package, in the source tree."""
+"""`kampong reproduce`: the experiments of the papers. They are in the source tree, outside the package."""
 
 from __future__ import annotations
 

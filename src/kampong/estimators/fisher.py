@@ -39,18 +39,17 @@ class FisherDiscriminant(FollowsDrift):
     Parameters
     ----------
     n_components : int, "auto" or None
-        How many directions `transform` gives, at most one less than there are classes; None, and "auto", for all of
-        those. With `ridge="auto"` the chosen head may look at further directions, so `predict` is not bounded by it.
+        The number of directions that `transform` gives. None, the default, and "auto" give all: one less than there
+        are classes. With `ridge="auto"` the chosen head may use further directions in `predict`.
     ridge : float, "auto" or "rule"
-        The ridge ρ ≥ 0, in the squared units of the features. "auto" chooses it by the errors on rows left out: one by
-        one, in closed form, up to 1,024 features, and in parts past that; the least point of the curve lies between its
-        nodes, so no last bit decides it. "rule" is quicker, for models that are read after each row: d/n times
-        the lower quartile of the within-class variances of the d features, n the weight of the rows, or tr(S_w)/n where
-        no scatter is kept (above 8192 features).
+        The ridge ρ ≥ 0, in the squared units of the features. "auto", the default, chooses it: by leave-one-out in
+        closed form up to 1,024 features, on held-out rows above. "rule" is a formula, for models that are read after
+        each row: d/n times the lower quartile of the within-class variances of the d features, where n is the weight
+        of the rows. Above 8192 features it is tr(S_w)/n.
     solver : {"auto", "scatter", "resolvent", "reservoir"}
-        "scatter" works from a d × d matrix, up to 8192 features; past that "resolvent" works from products with the
-        rows, in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto" takes "scatter" where
-        it fits.
+        "scatter" works from a d × d matrix, up to 8192 features. Above, "resolvent" works from products with the rows,
+        in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto", the default, takes
+        "scatter" where it fits.
     decay : float
         Each row multiplies the weight of all rows before it by this factor in (0, 1], whatever its own weight. 1
         forgets nothing. Time is counted in rows, so the cut into batches does not matter.
@@ -62,17 +61,16 @@ class FisherDiscriminant(FollowsDrift):
         can neither be merged nor unlearn: a model after `merge` or `unlearn` answers by all rows, as does one of
         several labels per row.
     head : {"auto", "best"} or str
-        Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
-        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
-        covariance a class, logistic regression, or a linear support vector machine a class, these three trained on
-        rows in memory or the sample of a stream; or several of them weighed together. "best" takes the one that errs
-        least on rows left out; "auto" does so where the ridge is chosen by them, else it is Gaussian. With the ridge
-        chosen, or "best", probabilities are calibrated on the same rows. Above 8192 sparse columns "hinge" sees all of
-        them, as a member of the mixture too.
+        The classifier that `predict` uses in the subspace. "auto", the default, chooses it on held-out rows if the
+        ridge is chosen, and is "gaussian" otherwise; "best" always chooses. By name: "gaussian", classes with the
+        shared covariance W(S_w + ρI)Wᵀ and the observed priors; "nearest_mean"; "cosine", the angle to the class means;
+        "regression", least squares on the classes; "quadratic", one covariance per class; "logistic"; "hinge", one
+        linear support vector machine per class; "mixture", several of these, weighed. "quadratic", "logistic" and
+        "hinge" are trained on rows in memory or on the sample of a stream. If the ridge or the head is chosen,
+        probabilities are calibrated on the held-out rows. Above 8192 sparse columns "hinge" sees all columns.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
-        the choice of a parameter (that one keeps at most 16,384 rows).
+        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
+        above 8192 features, and the choice of parameters (at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
@@ -120,7 +118,7 @@ class FisherDiscriminant(FollowsDrift):
         Why it was that one.
     choice_ : Choice or None
         How a parameter given as "auto" was chosen: its `value`, the nodes `values` of the curve and their `losses` on
-        rows held out, and the losses of the `heads` that were compared.
+        held-out rows, and the losses of the `heads` that were compared.
     head_ : str
         Name of the classifier in the subspace.
     half_life_ : float
@@ -131,7 +129,7 @@ class FisherDiscriminant(FollowsDrift):
     n_steps_ : int
         Products with S_w that an iterative solver took; fewer act as a ridge of their own. 0 for the exact solvers.
     sampling_error_ : float
-        Where a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
+        If a stream keeps a sample: the part of the criterion lost if one half gives the directions of the other.
     ridge_ : float
         The ridge in use; in units of the variances of the columns where they are scaled.
     scale_ : array of shape (n_features,) or None

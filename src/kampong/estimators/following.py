@@ -237,16 +237,16 @@ class FollowsDrift(DiscriminantSubspace):
         return self._follower if isinstance(self.half_life, str) else None
 
     def _follows(self) -> Follower | None:
-        """Return what answers rows of the stream in place of the predictor, None where that answers itself."""
+        """Return the contest that answers the stream instead of the predictor, None if the predictor answers."""
         follower = self._following()
         return None if follower is None or follower.classes < 2 else follower
 
     def _answering(self) -> Follower | None:
-        """Return what answers rows to predict, None where the predictor does."""
+        """Return the contest that answers rows to predict, None if the predictor does."""
         return None if self._all_rows_answer else self._follows()
 
     def _contest(self, predictor: Predictor | None) -> AnsweringContest | None:
-        """Return what answers, with a predictor of all rows; None where no contest does."""
+        """Return the contest with a predictor of all rows; None if no contest answers."""
         follower = self._follows()
         if follower is None:
             return None

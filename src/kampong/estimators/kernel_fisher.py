@@ -38,7 +38,7 @@ class KernelFisherDiscriminant(KernelSubspace):
 
     If every training row is a landmark, this is the classical kernel Fisher discriminant (Mika et al. 1999, equations 8
     to 11, for two classes; Baudat and Anouar 2000 for several). Two deviations. The ridge is in the metric of the
-    feature space, which Mika et al. propose beside the plain aᵀa, so that repeated landmarks do not change it. And
+    feature space, which Mika et al. propose as well as the plain aᵀa, so that repeated landmarks do not change it. And
     landmarks that depend linearly on others are left out, which changes nothing but rounding.
 
     Parameters
@@ -77,12 +77,12 @@ class KernelFisherDiscriminant(KernelSubspace):
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
         What `predict` uses inside the subspace: Gaussian classes with the shared covariance W(S_w + ρI)Wᵀ and the
-        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; a
-        covariance a class, logistic regression, or a linear support vector machine a class, trained on a sample of
-        2,048 rows; or a mixture. "auto", or "best", takes
-        the one of Gaussian, cosine, regression and mixture that errs least on that sample, its rows left out one by
-        one. All are calibrated there. With several labels per row it is Gaussian. Fourier features with a named head
-        keep no sample, and are not calibrated.
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; one
+        covariance per class, logistic regression, or one linear support vector machine per class, trained on a sample
+        of 2,048 rows; or a mixture. "auto", or "best", takes the one of Gaussian, cosine, regression and mixture that
+        errs least on that sample by leave-one-out. All are calibrated there. With several labels per row it is
+        Gaussian.
+        Fourier features with a named head keep no sample, and are not calibrated.
     memory_bytes : int
         The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
     warm_start : bool

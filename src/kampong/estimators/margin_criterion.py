@@ -34,10 +34,10 @@ class MarginSubspace(DiscriminantSubspace):
         than there are classes do. More may be asked for, up to the number of features; a warning says
         how many of them lower the criterion.
     epsilon : float or "auto"
-        The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on rows
-        held out: from rows in memory, or from a sample kept of the stream (see `reservoir_bytes`), in five parts in
-        turn where rows are few. What the rows held out added is taken out of the statistics again, so no second
-        pass is needed; a choice is made again when a result is read.
+        The weight ε ≥ 0 of the within-class scatter. "auto" chooses it from a grid (0 to 20) by the accuracy on
+        held-out rows: rows in memory, or a sample of the stream (see `reservoir_bytes`); five parts in turn if rows are
+        few. The statistics of the held-out rows are subtracted, so no second pass is needed. A choice is made again
+        when a result is read.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone (ε = 0, any width), "scatter" from a d × d matrix (any criterion, up
         to 8192 features), "resolvent" from products with the rows, in `fit` only, "reservoir" from a bounded sample of
@@ -49,16 +49,16 @@ class MarginSubspace(DiscriminantSubspace):
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
+        The classifier in the subspace, in this order: Gaussian classes with the shared covariance W S_w Wᵀ and the
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; one
+        covariance per class; logistic regression; one linear support vector machine per class; a mixture of them.
+        "best" takes the one that errs least on held-out rows, and calibrates its probabilities there.
         "auto" is "best" where ε is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in memory (it measures the covariance on 8,192 of
         them or more), and the nearest mean otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
-        the choice of a parameter (that one keeps at most 16,384 rows).
+        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
+        above 8192 features, and the choice of parameters (at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
@@ -201,16 +201,16 @@ class InterClassScatter(MarginSubspace):
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
+        The classifier in the subspace, in this order: Gaussian classes with the shared covariance W S_w Wᵀ and the
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; one
+        covariance per class; logistic regression; one linear support vector machine per class; a mixture of them.
+        "best" takes the one that errs least on held-out rows, and calibrates its probabilities there.
         "auto" is Gaussian where S_w is kept or
         `fit` has the rows in memory (it measures the covariance on 8,192 of them or more), and the nearest mean
         otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
-        the choice of a parameter (that one keeps at most 16,384 rows).
+        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
+        above 8192 features, and the choice of parameters (at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
@@ -332,16 +332,16 @@ class MaximumMarginCriterion(MarginSubspace):
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
+        The classifier in the subspace, in this order: Gaussian classes with the shared covariance W S_w Wᵀ and the
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; one
+        covariance per class; logistic regression; one linear support vector machine per class; a mixture of them.
+        "best" takes the one that errs least on held-out rows, and calibrates its probabilities there.
         "auto" is Gaussian where S_w is kept or
         `fit` has the rows in memory (it measures the covariance on 8,192 of them or more), and the nearest mean
         otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
-        the choice of a parameter (that one keeps at most 16,384 rows).
+        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
+        above 8192 features, and the choice of parameters (at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.
@@ -470,16 +470,16 @@ class SupervisedKampongMeasure(MarginSubspace):
         Rows until a weight halves. Set only one of `decay` and `half_life`.
     head : {"auto", "best"} or str
         Or "gaussian", "nearest_mean", "cosine", "regression", "quadratic", "logistic", "hinge", "mixture".
-        What `predict` uses inside the subspace: Gaussian classes with the shared covariance W S_w Wᵀ and the observed
-        priors; the nearest class mean; the cosine to the class means; least squares on the classes; a covariance a
-        class, logistic regression, or a linear support vector machine a class, trained on a sample of rows; or a
-        mixture. "best" takes the one that errs least on rows held out, and calibrates its probabilities there.
+        The classifier in the subspace, in this order: Gaussian classes with the shared covariance W S_w Wᵀ and the
+        observed priors; the nearest class mean; the cosine to the class means; least squares on the classes; one
+        covariance per class; logistic regression; one linear support vector machine per class; a mixture of them.
+        "best" takes the one that errs least on held-out rows, and calibrates its probabilities there.
         "auto" is "best" where a is chosen too;
         else it is Gaussian where S_w is kept or `fit` has the rows in memory (it measures the covariance on 8,192 of
         them or more), and the nearest mean otherwise. Several labels per row: Gaussian, nearest mean or logistic.
     reservoir_bytes : int
-        The most memory for the sample of rows that solver "reservoir" keeps, head="gaussian" above 8192 features, and
-        the choice of a parameter (that one keeps at most 16,384 rows).
+        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
+        above 8192 features, and the choice of parameters (at most 16,384 rows).
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.

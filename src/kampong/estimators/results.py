@@ -311,7 +311,7 @@ class Prototype(NamedTuple):
 def prototypes(self: DiscriminantSubspace, n_rows: int = 3) -> list[Prototype]:
     """Return what each class looks like: its weight, its mean, and kept rows that lie nearest to it.
 
-    Rows are kept where a parameter or a head is chosen ("auto"), and past the width of a scatter; they are a sample
+    Rows are kept where a parameter or a head is chosen ("auto"), and above the width of a scatter; they are a sample
     of all rows. Models that keep none return the means alone.
 
     Parameters

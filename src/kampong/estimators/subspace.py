@@ -135,7 +135,7 @@ class DiscriminantSubspace(
             Their labels: integers, strings or booleans; or a matrix of 0 and 1, where a row counts for each of its
             labels.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            Weight of each row compared with the others. Their scale does not matter, and 0 leaves a row out. With a
             given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
             (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
@@ -176,7 +176,7 @@ class DiscriminantSubspace(
         classes : array-like of shape (n_classes,), optional
             Classes that may come, so that `classes_` and the columns of `predict_proba` are complete from the start.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts beside the others; their scale does not matter, and 0 leaves a row out. With a
+            Weight of each row compared with the others. Their scale does not matter, and 0 leaves a row out. With a
             given parameter a weight of 2 is the row twice. What is chosen ("auto"), and heads that are trained, count
             (Σw)² / Σw² rows, so that weights which sum to one choose as well as weights around one.
 
@@ -291,7 +291,7 @@ class DiscriminantSubspace(
         ----------
         keep : Predictor, optional
             An earlier predictor of this model. Then nothing is chosen: the directions are solved again with its ridge
-            (or ε, a; past the width of a scatter the ridge keeps its ratio to tr S_w over the weight of the rows), and
+            (or ε, a; above the width of a scatter the ridge keeps its ratio to tr S_w over the weight of the rows), and
             its kind of head is built again from the present statistics, with the weights, shrinkage, penalty and
             calibration that were chosen for it. A logistic head keeps its weights and takes a few steps.
             That costs a solve, no trial. The result follows from the statistics and `keep` alone, whatever was read

@@ -112,7 +112,7 @@ class Unlearning:
         return digest_of({"statistics": self._statistics.to_state(), **self._beside()})
 
     def _beside(self) -> dict[str, Any]:
-        """Return what is remembered of rows beside the statistics, by name."""
+        """Return what is remembered of rows outside the statistics, by name."""
         return {}
 
     def _forget_results(self) -> None:
@@ -156,5 +156,5 @@ class Unlearning:
         )
 
     def _what_stays(self) -> tuple[str, ...]:
-        """Say what the model keeps of rows beside its statistics."""
+        """Say what the model keeps of rows outside its statistics."""
         return ()

@@ -32,7 +32,7 @@ class LockedError(CheckpointError):
 def held(path: str) -> Iterator[None]:
     """Hold the lock of a model file; the system releases it when this process ends, however it ends.
 
-    The lock is a hidden file beside the model, because the model itself is replaced at every save. Where the folder
+    The lock is a hidden file next to the model, because the model itself is replaced at every save. Where the folder
     cannot be written, or its file system has no locks, nothing is locked.
 
     Parameters

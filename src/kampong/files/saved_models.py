@@ -237,7 +237,7 @@ def load(path: str | os.PathLike[str], *, key: Key = None) -> Any:
 
 
 def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return a model as arrays and facts, for `write`; other arrays and facts may be put beside them.
+    """Return a model as arrays and facts, for `write`; other arrays and facts may be added.
 
     Parameters
     ----------

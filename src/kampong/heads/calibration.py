@@ -29,7 +29,7 @@ SPREAD, CALIBRATED = 10.0, 3.0
 error must not make it sure of everything. Each counts as one row."""
 
 STEEPEST = 1.6
-"""The most that the tail may weigh beside the temperature, so that the most probable class stays the most probable."""
+"""The most that the tail may weigh compared with the temperature: the most probable class stays so."""
 
 TINY = np.finfo(float).tiny
 
@@ -180,7 +180,7 @@ class _Weighing:
         self.blocks: list[Float] = [np.ascontiguousarray(scores[:, :, a:b].swapaxes(2, 3)) for a, b in self.parts]
         spread = np.concatenate([block.var(axis=2) for block in self.blocks], axis=2)
         self.sizes: Float = np.sqrt(spread @ self.weights) + 1e-9
-        # of many classes a few rows are many numbers: there every eighth row, else so many that steps cost little
+        # of many classes a few rows are many numbers: there every eighth row, otherwise few enough that steps are cheap
         step, self.coarse = max(n // COARSE, 8 if len(self.parts) >= MANY else 1), None
         few = slice(None, None, step)
         if step >= 4 and validation.weights[few].sum() > 0:

@@ -108,7 +108,7 @@ class Hinge(Head):
 
     @classmethod
     def of_columns(cls, offsets: Float, counts: Float, n_directions: int, cost: float, n_rows: int) -> Self:
-        """Return the head whose weights are hidden directions, which follow so many others."""
+        """Return the head whose weights are hidden directions, after this many others."""
         weights = np.eye(len(counts), n_directions + len(counts), n_directions)
         return replace(cls.of(weights, offsets, counts, np.eye(weights.shape[1]), cost), n_rows=n_rows)
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kampong.heads.head import Inside, Moved
 
 PENALTIES = 10.0 ** np.array([-1.0, -2.5, -4.0])
-"""Nodes of the L2 penalty, beside a mean over rows, in whitened coordinates."""
+"""Nodes of the L2 penalty, relative to a mean over rows, in whitened coordinates."""
 
 USUAL = 1e-3
 """The same without validation rows."""
 
 FEW = 800
-"""Up to this many numbers their second derivatives are used; past that L-BFGS begins without."""
+"""Up to this many numbers their second derivatives are used; above that L-BFGS begins without."""
 
 OFFSET_PENALTY = 1e-6
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DEPENDENT = 1e-8
 """A landmark is left out if the others explain all but this part of its kernel value with itself.
 
-L⁻¹ S L⁻ᵀ multiplies the rounding of S by the inverse of this, which must stay small beside the ridge.
+L⁻¹ S L⁻ᵀ multiplies the rounding of S by the inverse of this, which must stay small compared with the ridge.
 """
 
 

@@ -65,7 +65,7 @@ def logarithm(x: float) -> float:
 
 @small
 def padded(count: int) -> int:
-    """Return the room for so many numbers in whole vectors."""
+    """Return the room for this many numbers in whole vectors."""
     return (count + VECTORS - 1) & -VECTORS
 
 

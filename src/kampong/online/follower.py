@@ -1,4 +1,4 @@
-"""What follows the drift of a stream beside a model of all rows: a contest in which that model takes part."""
+"""The contest that follows the drift of a stream; a model of all rows takes part in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Follower:
     Parameters
     ----------
     effort : float
-        Nominal microseconds per row, beside what the model of all rows costs.
+        Nominal microseconds per row, without the cost of the model of all rows.
     seed : int
         For members that draw something.
     widest : int

@@ -12,8 +12,8 @@ class Settings:
     Attributes
     ----------
     effort : float
-        Nominal microseconds per row of `columns` columns beside a model of all rows: the linear members at 5 classes,
-        also tiles and products at 10 columns and 2 classes ("contest effort").
+        Nominal microseconds per row of `columns` columns, without the model of all rows: the linear members at 5
+        classes, also tiles and products at 10 columns and 2 classes ("contest effort").
     columns : int
         Rows of more columns take as much longer to read, and members get as much longer ("streams").
     learning_rates : tuple of float

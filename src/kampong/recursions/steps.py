@@ -33,7 +33,7 @@ FLOOR_EARLY = 0.1
 """`theta="auto"` keeps ‖v‖ above ε tr(S_w) (FLOOR_MEAN/d + FLOOR_EARLY/√n); benchmarks/recursions.py has figures."""
 
 DEPENDENT = 1e-12
-"""A vector of which so little is left, squared and relative, beside the earlier ones gives no direction of its own."""
+"""A vector of which so little is left, squared and relative, after the earlier ones gives no direction of its own."""
 
 LONGEST_PART = 10.0
 """Remainders are rewritten when a vector is a sum of parts that are this many times longer: a digit is then lost."""

@@ -115,7 +115,7 @@ class HeldOutFold:
         return candidate.solve_small(factor, within, wanted, max(1, min(size, classes - 1))).vectors
 
     def _head(self, candidate: Criterion, directions: Float, name: str) -> Head:
-        """Return what predicts along some directions."""
+        """Return the classifier along some directions."""
         trained = self.trained
         inside = Inside(
             means=self.means @ directions,

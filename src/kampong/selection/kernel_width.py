@@ -46,7 +46,7 @@ Of more landmarks a quarter, with as many rows for each: the comparison costs th
 
 
 class LandmarkLeaveOneOut(LeaveOneOut):
-    """Rows of the sample beside kernel sums, each scored as if it had never come; the landmarks stay.
+    """Rows of the sample kept with kernel sums, each scored as if it had never come; the landmarks stay.
 
     Everything is in coordinates in which S_w + ρI is the identity, for one ridge ρ.
 

@@ -3,7 +3,7 @@
 In the metric (S_w + ρI)⁻¹ the rows of a class have the covariance I, about. There a row has a distance from the nearest
 row that was kept, a distance from the nearest class, compared with that from the mean of all rows, and a part that no
 direction explains. No measure is best for all data: with many classes in few columns new classes lie between known
-ones, with two classes they lie beside the one direction that there is. So classes are left out in turns, with all that
+ones, with two classes they lie off the one direction that there is. So classes are left out in turns, with all that
 is known of them, and weights are fitted which tell their rows from rows of known classes that were held out too.
 """
 

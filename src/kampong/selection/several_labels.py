@@ -203,7 +203,7 @@ def fit_labels(points: Float, labels: Float, own: Float, penalty: float) -> Floa
     own : array of shape (n,)
         The weights of the rows.
     penalty : float
-        The L2 penalty on the weights, beside a mean over rows.
+        The L2 penalty on the weights, relative to a mean over rows.
 
     Returns
     -------

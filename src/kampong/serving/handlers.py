@@ -1,4 +1,4 @@
-"""What the server does with a request: one handler for each kind of address, all of which answer and refuse alike."""
+"""What the server does with a request: one handler for each kind of address; all answer and refuse in one way."""
 
 from __future__ import annotations
 

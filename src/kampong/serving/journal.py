@@ -1,6 +1,6 @@
 """The journal of a model that learns from requests: what was acknowledged, on the disk before the answer.
 
-It lies beside the model file and holds the requests since the model was last saved, one line each with a digest, and
+It lies next to the model file and holds the requests since the model was last saved, one line each with a digest, and
 the answers to the latest requests that had an id. Appending waits until the disk has the lines (fsync). After a kill
 the requests are read again; a last line that was cut short was never acknowledged, and is dropped. When the model has
 been saved, what it holds leaves the journal.

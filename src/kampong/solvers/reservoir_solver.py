@@ -1,7 +1,7 @@
 """Directions of any criterion from a stream of any width: exact class means, S_w from a bounded sample of rows.
 
 The sample stands in for the rows in memory, and `resolvent.py` does the rest. While everything fits the sample the
-result is that of the rows in memory; past that its error falls with the square root of the sample's size.
+result is that of the rows in memory; then its error falls with the square root of the sample's size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def most(criterion: Criterion, statistics: ClassMeans) -> int:
 
 def refuse(criterion: Criterion, statistics: ClassMeans, n_components: int | None) -> str | None:
     """Say why this pair cannot be served and who can, or return None."""
-    if statistics.kept_sample is not statistics:  # a sample beside kernel values holds other rows
+    if statistics.kept_sample is not statistics:  # a sample kept with kernel values holds other rows
         return (
             f"needs a sample of the rows of a stream (ClassReservoir), and these statistics are "
             f"{type(statistics).__name__}: collect ClassReservoir, or use solver='auto'"

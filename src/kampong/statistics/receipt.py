@@ -16,7 +16,7 @@ class Receipt:
     """What `unlearn` took out of a model.
 
     A digest is the SHA-256 of all that the model remembers of its rows (`model.state_digest()`). A model that was saved
-    and loaded has the same digest, so a receipt can be held against a file at any later time.
+    and loaded has the same digest, so a receipt can be compared with a file at any later time.
 
     Attributes
     ----------

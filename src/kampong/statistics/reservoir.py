@@ -1,4 +1,4 @@
-"""A bounded sample of the rows of a stream: S_w at any width, beside the exact class means of everything seen.
+"""A bounded sample of the rows of a stream: S_w at any width, with the exact class means of everything seen.
 
 Every row draws an exponential random number, its clock, and the rows with the smallest are kept. Which rows are kept
 depends only on the rows, their weights and the seed, not on the batches or on reads in between.
@@ -152,12 +152,12 @@ BUDGET = 64 * 2**20
 """Bytes for rows by default: 66,000 documents of 76 words."""
 
 ROW_BYTES = 96
-"""Bytes of a row beside its entries and labels: seven numbers kept, and the space to sort them."""
+"""Bytes of a row in addition to its entries and labels: seven numbers kept, and the space to sort them."""
 
 PENDING_SHARE, PENDING_BESIDE = 1 / 16, 1 / 4
-"""The share of the budget for rows that wait until the sample is next cut to size, alone and beside a scatter.
+"""The share of the budget for rows that wait until the sample is next cut to size, alone and with a scatter.
 
-The first keeps memory within twice the budget. Beside a scatter the sample is small, and is cut less often.
+The first keeps memory within twice the budget. With a scatter the sample is small, and is cut less often.
 """
 
 
@@ -593,7 +593,7 @@ class ClassReservoir(ClassMeans):
 
 
 class SampledScatter(ClassReservoir, ClassScatter):
-    """The d × d scatter, exact, and a sample of rows beside it, to choose parameters with.
+    """The exact d × d scatter, and a sample of rows to choose parameters with.
 
     Parameters
     ----------

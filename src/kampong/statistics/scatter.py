@@ -239,7 +239,7 @@ def _clear_negative(scatter: Float) -> None:
 
 def _least_eigenvalue(scatter: Float, rounding: float) -> float | None:
     """Return the least eigenvalue of a lower triangle where it is below `-rounding`, else None."""
-    with one_blas_thread():  # a small problem, which two threads only make dearer
+    with one_blas_thread():  # a small problem, which two threads only make slower
         lifted = scatter.copy()
         lifted.flat[:: len(scatter) + 1] += rounding
         try:

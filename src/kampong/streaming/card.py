@@ -40,7 +40,7 @@ def model_card(model_file: str, *, receipts: Sequence[str] = (), key: Key = None
     model_file : str
         The file.
     receipts : sequence of str
-        Receipts of `unlearn`, which are held against the file.
+        Receipts of `unlearn`, which are compared with the file.
     key : bytes, str or path, optional
         The key of the model file, or the file that holds it, where model files are signed.
 

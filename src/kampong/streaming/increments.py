@@ -2,7 +2,7 @@
 
 What a run needs to go on is kept valid: `kampong learn` goes on with other files afterwards, and `inspect` shows the
 rows that came this way. The same batches in the same order give the same model, whenever it was saved in between. Two
-things are left to runs: landmarks are not placed again, and nothing is solved beside the rows.
+things are left to runs: landmarks are not placed again, and nothing is solved in the background.
 """
 
 from __future__ import annotations

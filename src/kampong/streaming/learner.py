@@ -69,7 +69,7 @@ class Coming:
 
 
 def begin(model: StreamModel, predictor: Predictor | None, schedule: Schedule, rows: int) -> Coming | None:
-    """Begin to solve beside the stream, where that is worth it.
+    """Begin to solve in the background, if that is worth it.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ class Learner:
     waiting : Waiting or None
         Rows that wait for their labels.
     coming : Predictor or None
-        A predictor that was solved beside the stream, and takes its place when the rows have doubled.
+        A predictor that was solved in the background, and takes its place when the rows have doubled.
     rejected : Rejected or None
         What is known of rows that look like no class, where they are asked for.
     beside : bool
-        Whether predictors may be solved beside the stream, and landmarks placed again.
+        Whether predictors may be solved in the background, and landmarks placed again.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class Learner:
             rows -= some
 
     def arrive(self) -> None:
-        """Let a predictor that was solved beside the stream take its place, unless a newer one has."""
+        """Let a predictor that was solved in the background take its place, unless a newer one has."""
         found, self.coming = self.solved_beside(), None
         if found is not None and (self.predictor is None or found.n_rows > self.predictor.n_rows):
             self.predictor = found
@@ -342,7 +342,7 @@ class Learner:
         return Pauses(places, at)
 
     def _renew(self) -> None:
-        """Renew the predictor where it is due: at once, or beside the stream where something else predicts."""
+        """Renew the predictor where it is due: at once, or in the background if something else predicts."""
         rows, schedule = self.counters.rows, Schedule.of(self.model)
         if self.coming is not None and rows >= self.coming.due:
             self.arrive()

@@ -221,7 +221,7 @@ class Course:
     rejected: Rejected | None = None
 
     def forget_rows(self) -> None:
-        """Drop what knows rows beside the model: some of them were unlearnt."""
+        """Drop what else was learnt from rows: some of them were unlearnt."""
         self.predictor = self.coming = None
         if self.rejected is not None:
             self.rejected.forget()

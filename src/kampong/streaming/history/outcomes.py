@@ -22,7 +22,7 @@ LONGEST_NAME = 256
 """Longer class names are cut."""
 
 PAIRS = 2**14
-"""The most pairs of a class and what it was taken for; past them the rarer half is forgotten, and counted as such."""
+"""The most pairs of a class and its prediction. Above that the rarer half is dropped, and counted as such."""
 
 RECENT = 1000
 """Recent rows are the latest this many predicted ones, or the latest half while there are fewer than twice as many."""
