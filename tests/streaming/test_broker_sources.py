@@ -472,6 +472,27 @@ def test_a_server_that_dies_and_comes_back_loses_no_message(broker, tmp_path, sm
     assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
 
 
+def test_a_server_that_is_away_when_a_message_was_deleted_is_asked_again(tmp_path, monkeypatch):
+    broker = BROKERS["nats"](tmp_path)
+    try:
+        broker.send([json.dumps({"x": i, "kind": "ab"[i % 2]}).encode() for i in range(300)])
+        broker.do(lambda js: js.delete_msg("rows", 100))
+        ask, asked = nats_stream.NatsFeed._info, []
+
+        def away(feed):
+            asked.append(feed._next)
+            if asked.count(100) == 1:  # the place of the deleted message
+                raise TimeoutError
+            return ask(feed)
+
+        monkeypatch.setattr(nats_stream.NatsFeed, "_info", away)
+        X, _ = rows_of(Source(broker.address, Layout(label="kind")))
+        assert asked.count(100) >= 2
+        assert X[:, 0].tolist() == [i for i in range(300) if i != 99]
+    finally:
+        broker.close()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_learner_killed_again_and_again_loses_no_message(broker, tmp_path, kills):
