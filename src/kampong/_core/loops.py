@@ -86,9 +86,12 @@ def as_python(function: Any) -> Any:
 
 
 def _work(arguments: tuple[Any, ...]) -> int:
-    """Return about how many entries a loop reads: those of its rows, and all others for each row."""
+    """Return about how many entries a loop reads: those of its rows, and all others for each row.
+
+    The square of the rows is added, so that a long block is compiled even if each row has few entries.
+    """
     arrays = [one for one in arguments if isinstance(one, np.ndarray)]
     vectors = [one for one in arrays if one.ndim == 1]
     of_rows = [one for one in vectors if one.dtype == np.bool_] or vectors  # most loops are told which rows to learn
     rows = max((len(one) for one in of_rows), default=1)
-    return sum(one.size if rows in one.shape else rows * one.size for one in arrays)
+    return rows**2 + sum(one.size if rows in one.shape else rows * one.size for one in arrays)
