@@ -50,15 +50,17 @@ class Loop(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         self.__doc__, self.__name__, self.py_func = function.__doc__, function.__name__, function
         self.machine: Any = compiled(function, error_model="numpy", fastmath=False, no_cfunc_wrapper=True)
-        self.left = 2 * PLAIN  # entries: a row reads them to be predicted, and writes them to be learnt
+        self.left: int | None = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Run the loop."""
-        if self.left >= 0 and not self.machine.signatures:
+        if self.left is None:
+            # in entries: a row reads them to be predicted, and writes them to be learnt
+            self.left = -1 if self._on_disk() else 2 * PLAIN
+        if self.left >= 0:
             self.left -= _work(arguments)
-            if self.left >= 0 and not self._on_disk():
+            if self.left >= 0:
                 return self.as_python(*arguments, **named)
-            self.left = -1
         result: R = self.machine(*arguments, **named)
         return result
 
