@@ -115,7 +115,7 @@ def test_a_loop_is_compiled_where_work_is_worth_it_or_the_cache_holds_it(tmp_pat
     script, folder = tmp_path / "total.py", tmp_path / "cache"
     script.write_text(SUM, encoding="utf-8")
     environment, said = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}, []
-    many = str(2 * PLAIN)
+    many = str(2 * int(PLAIN**0.5))
     for rows in (["10", "20"], ["10", many], ["10"]):
         done = subprocess.run(
             [sys.executable, str(script), *rows], env=environment, capture_output=True, text=True, check=True

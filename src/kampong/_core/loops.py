@@ -50,15 +50,17 @@ class Loop(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         self.__doc__, self.__name__, self.py_func = function.__doc__, function.__name__, function
         self.machine: Any = compiled(function, error_model="numpy", fastmath=False, no_cfunc_wrapper=True)
-        self.left = 2 * PLAIN  # entries: a row reads them to be predicted, and writes them to be learnt
+        self.left: int | None = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Run the loop."""
-        if self.left >= 0 and not self.machine.signatures:
+        if self.left is None:
+            # in entries: a row reads them to be predicted, and writes them to be learnt
+            self.left = -1 if self._on_disk() else 2 * PLAIN
+        if self.left >= 0:
             self.left -= _work(arguments)
-            if self.left >= 0 and not self._on_disk():
+            if self.left >= 0:
                 return self.as_python(*arguments, **named)
-            self.left = -1
         result: R = self.machine(*arguments, **named)
         return result
 
@@ -86,9 +88,12 @@ def as_python(function: Any) -> Any:
 
 
 def _work(arguments: tuple[Any, ...]) -> int:
-    """Return about how many entries a loop reads: those of its rows, and all others for each row."""
+    """Return about how many entries a loop reads: those of its rows, and all others for each row.
+
+    The square of the rows is added, so that a long block is compiled even if each row has few entries.
+    """
     arrays = [one for one in arguments if isinstance(one, np.ndarray)]
     vectors = [one for one in arrays if one.ndim == 1]
     of_rows = [one for one in vectors if one.dtype == np.bool_] or vectors  # most loops are told which rows to learn
     rows = max((len(one) for one in of_rows), default=1)
-    return sum(one.size if rows in one.shape else rows * one.size for one in arrays)
+    return rows**2 + sum(one.size if rows in one.shape else rows * one.size for one in arrays)
