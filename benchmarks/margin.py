@@ -189,6 +189,8 @@ def _one_set(
 
         clock, start = time.perf_counter(), time.process_time()
         peak = peak_memory(fit)
+        if "interrupted" in getattr(model, "status_", ()):  # ours keep what they have reached
+            raise KeyboardInterrupt
         found[n], wall = time.process_time() - start, time.perf_counter() - clock
         memory.setdefault((family, label), {})[n], taken[label] = peak, found[n]
         # the same loss and the nearest gap: the third of ours
