@@ -45,7 +45,10 @@ def load_when_used(*names: str) -> None:
     A library that is loaded already, or not installed, stays as it is.
     """
     for name in names:
-        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        try:
+            spec = None if name in sys.modules else importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # the package of a part, or what a finder hides
+            continue
         if spec is None or spec.loader is None:
             continue
         module = importlib.util.module_from_spec(spec)

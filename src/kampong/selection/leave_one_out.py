@@ -117,7 +117,7 @@ class LeaveOneOut:
 
     @property
     def wide(self) -> bool:
-        """Tell whether columns are so many that not all directions are used."""
+        """Tell whether there are too many columns for all directions to be used."""
         return self.statistics.n_features > SETTINGS.exact_columns
 
     def _take(self, sample: Sample) -> None:

@@ -159,7 +159,7 @@ class Taken(Sequence[str]):
         return self._feed.key(self.partitions[i], self.marks[i])
 
     def take(self, order: Sequence[int], rounds: int) -> list[int | str]:
-        """Take so many messages of each of these partitions, in turns; return where each of them goes on."""
+        """Take messages of each of these partitions, in turns; return where each of them goes on."""
         start, step = len(self), len(order)
         self.records += [b""] * (rounds * step)
         self.marks += [None] * (rounds * step)
