@@ -14,7 +14,7 @@ from command import call
 from kampong import FisherDiscriminant
 from kampong.streaming import Layout, Source, learn
 from kampong.streaming.errors import OutputError, ResumeError, SourceError, UsageError
-from kampong.streaming.sources import blocks, kind_of, messages
+from kampong.streaming.sources import blocks, connections, kind_of
 from servers import BROKERS, Nats, Redis, free_port, kill_and_compare, records
 
 LABEL = Layout(label="kind", drop=("id",))
@@ -223,7 +223,7 @@ def test_a_server_that_is_not_there_is_named_at_once(kind, tmp_path, monkeypatch
     module = {"kafka": "kafka_topic", "nats": "nats_stream"}.get(kind)
     if module:
         monkeypatch.setattr(f"kampong.streaming.sources.{module}.PATIENCE", 1.0)
-    assert messages.AWAY > 30
+    assert connections.AWAY > 30
     address, before = f"{kind}://127.0.0.1:{free_port()}/out", time.monotonic()
     with pytest.raises(OutputError, match=rf"{address}: .*[^.]\. Check the address"):
         learn(Source(in_file(tmp_path / "r.jsonl", records(300)), LABEL), FisherDiscriminant(), out=address)
