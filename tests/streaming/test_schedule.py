@@ -25,13 +25,19 @@ from stream_problems import write_points
 powers = st.sampled_from([1, 2, 4, 8, 64, 256])
 
 
+def is_power(rows):
+    return rows & (rows - 1) == 0
+
+
 @given(least=powers, parts=st.sampled_from([8, 16, 32]), most=st.sampled_from([0, 64, 512]), rows=st.integers(1, 10**7))
 def test_renewals_are_row_numbers_that_any_cut_meets(least, parts, most, rows):
     schedule = Schedule(least, parts, most and max(most, least), 2)
     due = schedule.next_after(rows)
     assert due > rows
-    assert due % schedule.interval(due) == 0 or schedule.interval(due) > schedule.interval(rows)
+    assert due % schedule.interval(due) == 0 or schedule.interval(due) > schedule.interval(rows) or is_power(due)
     assert due - rows <= max(schedule.interval(rows), least)
+    for between in range(rows + 1, min(due, rows + 2000)):
+        assert not schedule.renews(between)  # a piece would hold it, and the cut of the source decide
     for between in np.unique(np.linspace(rows, due - 1, 5).astype(int)).tolist():
         assert schedule.next_after(between) == due  # wherever a block ends, the next renewal is the same
     assert schedule.interval(rows) <= max(least, rows / parts)

@@ -358,6 +358,8 @@ def test_unreadable_sources_say_so(tmp_path):
         Source(str(tmp_path / "absent.csv"), Layout(label="k")).open()
     with pytest.raises(SourceError, match="stdin has no file name"):
         Source("-", Layout(label="k")).open()
+    with pytest.raises(SourceError, match="first bytes of a feed are not waited for"):
+        Source("-", Layout(label="k"), live=True).open()
     (tmp_path / "folder").mkdir()
     with pytest.raises(SourceError, match="the folder holds no file of a known format"):
         Source(str(tmp_path / "folder"), Layout(label="k")).open()

@@ -84,12 +84,13 @@ class Schedule:
         return min(pace, self.most) if self.most else pace
 
     def next_after(self, rows: int) -> int:
-        """Return the next row number at which the predictor is renewed."""
+        """Return the next row number at which the predictor is renewed, or everything may be chosen again."""
         if self.rare:
             step = 2 if rows < SETTINGS.early_rows else 4
             return max(SETTINGS.first_choice, 1 << step * ((rows.bit_length() + step - 1) // step))
         pace = self.interval(rows)
-        return (rows // pace + 1) * pace
+        choice = max(SETTINGS.first_choice, 1 << rows.bit_length())
+        return min((rows // pace + 1) * pace, choice)
 
     def renews(self, rows: int) -> bool:
         """Tell whether the predictor is renewed at this row number."""

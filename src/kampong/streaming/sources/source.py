@@ -210,7 +210,9 @@ class Source:
 
     def _format_of_stdin(self) -> str:
         """Return the format of lines that the first bytes of stdin show; those of a feed are not waited for."""
-        first = b"" if self.live else first_of_stdin()
+        if self.live:
+            raise SourceError("--live: the first bytes of a feed are not waited for. State its format with --format.")
+        first = first_of_stdin()
         text = b"\0" not in first and not first.startswith(ZSTD)
         known = [one for one in formats.latest_first() if one.can_grow]
         found = [one for one in known if text and first.strip() and one.recognises(first)]
