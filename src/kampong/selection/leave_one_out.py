@@ -227,6 +227,8 @@ def _diagonalised(within: Float, n_rows: int) -> tuple[Float, Float]:
         return np.maximum(values, 0.0), vectors
     # The rank is less than the number of rows, so the pivots of Cholesky end early.
     factor, pivots, rank, _ = linalg.lapack.dpstrf(within, lower=1)
+    if not rank:  # LAPACK takes no empty matrix
+        return np.empty(0), np.empty((len(within), 0))
     root = np.empty((len(within), rank))
     root[pivots - 1] = np.tril(factor)[:, :rank]
     basis, small = linalg.qr(root, mode="economic", check_finite=False)

@@ -175,7 +175,12 @@ def _decoders(schema: Schema, objects: bool) -> tuple[Any, Any, dict[str, str]]:
 
 def _record(decoder: Any, one: bytes | dict[str, Any]) -> Any:
     """Return the record of a line, or of an object."""
-    return decoder.decode(one) if isinstance(one, bytes) else msgspec.convert(one, decoder.type)
+    if isinstance(one, bytes):
+        return decoder.decode(one)
+    try:
+        return msgspec.convert(one, decoder.type)
+    except SystemError as error:  # earlier versions of msgspec, for a whole number that no float can hold
+        raise msgspec.ValidationError("Number out of range") from error
 
 
 def _object(line: bytes) -> dict[str, Any]:
