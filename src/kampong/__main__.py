@@ -17,7 +17,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
     # SciPy and scikit-learn import these, which takes longer than to learn a short stream.
-    load_when_used("scipy.stats", "pandas", "numpy.f2py")
+    load_when_used("scipy.stats", "pandas", "numpy.f2py", "joblib", "narwhals", "narwhals.stable", "narwhals.stable.v2", "coverage", "yaml")
     try:
         from kampong.cli import main as run
 
