@@ -1,4 +1,4 @@
-"""Loops that numba compiles when they are first called; what calls none of them need not wait until numba is imported."""
+"""Loops that numba compiles when they are first called: what calls none need not wait until numba is imported."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Compiled(Generic[P, R]):
         result: R = (self._machine or self.machine)(*arguments, **named)
         return result
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> Any:
         """Let a pickle hold the name."""
-        return self.__qualname__
+        return self.py_func.__qualname__
 
     def in_numpy(self, function: Callable[P, R]) -> Callable[P, R]:
         """Take a function of NumPy that gives the same bits, for loops that run without a compiler; a decorator."""

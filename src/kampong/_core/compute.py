@@ -46,7 +46,7 @@ R = TypeVar("R")
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
-def compiled(function: Callable[P, R], *, error_model: str = "python", **more: Any) -> Callable[P, R]:
+def compiled(function: Callable[P, R], *, error_model: str = "python", **more: Any) -> Compiled[P, R]:
     """Compile a loop with numba when it is first called, without the interpreter lock, machine code kept on disk.
 
     Sums may be reordered (`reassoc`), which lets them use vector units: the pass over dense rows took 0.6 of the
@@ -56,7 +56,7 @@ def compiled(function: Callable[P, R], *, error_model: str = "python", **more: A
     return Compiled(function, **{"fastmath": {"reassoc", "contract"}, "error_model": error_model, **more})
 
 
-def vectorised(function: Callable[P, R]) -> Callable[P, R]:
+def vectorised(function: Callable[P, R]) -> Compiled[P, R]:
     """Compile a loop whose divisions are NumPy's: without a check for 0, which keeps a loop from vector units."""
     return compiled(function, error_model="numpy")
 

@@ -1,8 +1,8 @@
 """Loops that need not wait for a compiler: short work runs as Python, with the bits that compiled code gives.
 
 The compiler may neither reorder sums nor join a product with a sum, so both do the same operations of IEEE 754 in the
-same order. A loop is compiled once it has had enough to do. Machine code that is on disk is loaded sooner, but not at once:
-numba must be imported for it.
+same order. A loop is compiled once it has had enough to do. Machine code that is on disk is loaded sooner, but not at
+once, because numba must be imported for it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LOADING = 0.25
+LOADING = 0.3
 """Seconds that all loops run as Python before those are loaded whose machine code is on disk: loading takes as long."""
-
-WORTH_LOADING = 256
-"""Rows that take longer than that."""
 
 
 class _Spent:
@@ -40,7 +37,7 @@ class _Spent:
 _spent = _Spent()
 
 
-def part(function: Callable[P, R]) -> Callable[P, R]:
+def part(function: Callable[P, R]) -> Compiled[P, R]:
     """Compile a part of loops that allocates nothing: nobody counts who uses the arrays that it is given.
 
     To count takes atomic steps for every array and every slice, which is most of the time of short loops.
@@ -48,7 +45,7 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     return compiled(function, error_model="numpy", fastmath=False, _nrt=False, no_cfunc_wrapper=True)
 
 
-def small(function: Callable[P, R]) -> Callable[P, R]:
+def small(function: Callable[P, R]) -> Compiled[P, R]:
     """Compile a part as `part` does, into the machine code of those that call it."""
     return compiled(function, error_model="numpy", fastmath=False, _nrt=False, no_cfunc_wrapper=True, forceinline=True)
 
@@ -67,16 +64,16 @@ class Loop(Compiled[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         super().__init__(function, error_model="numpy", fastmath=False, no_cfunc_wrapper=True)
-        self.left, self.settled = 2 * PLAIN, False
+        self.left, self.busy = 2 * PLAIN, False
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Run the loop."""
-        if not self.settled:
+        if not self.busy:
             # in entries: a row reads them to be predicted, and writes them to be learnt
             self.left -= _work(arguments)
             if self.left >= 0 and (_spent.seconds < LOADING or not self._on_disk):
                 return self.as_python(*arguments, **named)
-            self.settled = True
+            self.busy = True
         return super().__call__(*arguments, **named)
 
     def as_python(self, *arguments: P.args, **named: P.kwargs) -> R:
@@ -92,14 +89,8 @@ class Loop(Compiled[P, R]):
         """Whether the cache holds machine code of this loop."""
         place = self.machine.stats.cache_path
         code = self.py_func.__code__
-        name = f"{Path(code.co_filename).stem}.{self.__name__}-{code.co_firstlineno}.*.nbi"
+        name = f"{Path(code.co_filename).stem}.{self.py_func.__name__}-{code.co_firstlineno}.*.nbi"
         return place is not None and any(Path(place).glob(name))
-
-
-def expect_rows(rows: int) -> None:
-    """Let loops load their machine code at once, if so many rows are coming that they would load it soon."""
-    if rows > WORTH_LOADING:
-        _spent.seconds = LOADING
 
 
 @cache

@@ -104,13 +104,11 @@ def _run(
     import signal
 
     from kampong._core.compute import one_blas_thread
-    from kampong._core.loops import WORTH_LOADING, expect_rows
     from kampong.serving.learning_model import LearningModel
     from kampong.serving.served_model import FileModel
     from kampong.serving.server import SWITCH, Service
     from kampong.streaming.errors import OutputError
 
-    expect_rows(WORTH_LOADING + 1)  # in the many requests that come
     models: dict[str, Any] = {}
     try:
         for name, path in named.items():

@@ -30,7 +30,8 @@ ONE_BITS, FRACTION = 1023 << 52, (1 << 52) - 1
 def exponential(x: float) -> float:
     """Return eˣ, and e^±700 for any x beyond ±700."""
     x = -700.0 if x < -700.0 else x
-    return _exponential_within(700.0 if x > 700.0 else x)
+    result: float = _exponential_within(700.0 if x > 700.0 else x)
+    return result
 
 
 @small

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from kampong._core.compute import blocks, floats
-from kampong._core.loops import expect_rows
 from kampong.data.validation import LARGEST_ENTRY, check_finite, raise_not_finite
 from kampong.online.columns import cap_large_entries, standardise
 from kampong.online.members import MEMBERS, Frequencies, Member, Rows
@@ -198,7 +197,6 @@ class Contest:
     def _step(self, pools: list[Pool], rows: Rows) -> list[Float]:
         """Return the answer of each of the pools, which are all or the last ones."""
         codes, known, learn = rows.codes, rows.known, rows.learn
-        expect_rows(len(codes))
         size = sum(member.answers for member in self.members)
         scores, chances = np.zeros((size, len(codes), self.classes)), np.empty((len(codes), self.classes, size))
         keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0

@@ -13,7 +13,6 @@ import numpy as np
 
 from kampong._core.compute import available_threads, beside
 from kampong._core.freed import give_back
-from kampong._core.loops import expect_rows
 from kampong.contract import Pauses, stream_model
 from kampong.streaming.errors import StreamError
 from kampong.streaming.history.delays import Ahead
@@ -196,7 +195,6 @@ class Learner:
             What was said of them.
         """
         X, y, start, counters = batch.X, batch.y, 0, self.counters
-        expect_rows(batch.rows)
         if batch.rows and X is not None and y is not None:
             shown = candidates(batch.rows)
             while start < batch.rows:
