@@ -104,7 +104,7 @@ LIMITS = {
     "serving/request_rows": "SHOWN",
     "serving/server": "THREADS LOOK PATIENCE DRAINED SWITCH",
     "solvers/gram": "ZERO SPREAD",
-    "solvers/resolvent": "MOST_STEPS SMALLEST BASIS_BYTES",
+    "solvers/resolvent": "MOST_STEPS SMALLEST BASIS_BYTES PRODUCT_BYTES FEWEST",
     "statistics/all_rows": "PIECE",
     "statistics/batch": "MOST LOST_DIGITS",
     "statistics/kernel_scatter": "VALUES_BYTES",
@@ -157,7 +157,7 @@ SPEED = {
     "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",
     "statistics/means": "FEW",
-    "statistics/reservoir": "LONG PENDING_BESIDE",
+    "statistics/reservoir": "PENDING_BESIDE",
     "statistics/scatter": "DENSE_SHARE",
 }
 """Tuned numbers that choose between two ways to one result, but for rounding: they cost time where they are wrong."""

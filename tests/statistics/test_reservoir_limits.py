@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from kampong.statistics import ClassMeans
-from kampong.statistics.reservoir import ClassReservoir
+from kampong.statistics.reservoir import ClassReservoir, _move
 from problems import problem
 from reference_reservoir import assert_identical
 
@@ -118,3 +118,18 @@ def test_a_budget_too_small_for_any_row_says_so():
     assert (state.n_kept, state.full, state.nbytes) == (0, True, 0)
     with pytest.raises(ValueError, match=r"budget of 100 bytes have no weight: .* Give it rows, or a larger budget"):
         state.within_times(np.eye(5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(("rows", "longest"), [(5, 4), (300, 1), (300, 9), (900, 700)])
+def test_rows_are_moved_to_their_places_however_many_there_are(rows, longest, dtype):
+    rng = np.random.default_rng(rows)
+    count = rng.integers(0, longest + 1, rows) if longest > 1 else np.ones(rows, dtype=np.int64)
+    source = rng.integers(0, 1000, 2 * count.sum()).astype(dtype)
+    first, order = 2 * (np.cumsum(count) - count), rng.permutation(rows)
+    to = np.empty(rows, dtype=np.int64)
+    to[order] = np.cumsum(count[order]) - count[order]
+    target = np.full(count.sum(), -1, dtype=dtype)
+    _move(source, first, target, to, count)
+    expected = np.concatenate([source[first[row] : first[row] + count[row]] for row in order])
+    np.testing.assert_array_equal(target, expected)

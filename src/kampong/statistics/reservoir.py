@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from scipy import sparse
 
-from kampong._core.compute import blocks, float_type, floats
+from kampong._core.compute import PLAIN, blocks, compiled, float_type, floats
 from kampong.data.labels import Members
 from kampong.data.validation import LARGEST_ENTRY, REALS, check_whole
 from kampong.files.contents import LARGEST
 from kampong.files.fields import array, read, written
 from kampong.statistics.all_rows import Sample, within_squares, within_times
-from kampong.statistics.means import FEW, ClassMeans, stay
+from kampong.statistics.means import ClassMeans, stay
 from kampong.statistics.removal import HINT, NotLearntError, label_marks, marks_of, part_sample
 from kampong.statistics.sampling import draw, stands_for
 from kampong.statistics.scatter import ClassScatter
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 PREFIX = "sample_"
 """What the names of a sample begin with in a file."""
-
-LONG = 64
-"""From this many entries per row on, and in batches that are learnt row by row, each row is copied by itself."""
-
 
 @dataclass(frozen=True)
 class Drawn:
@@ -138,14 +134,22 @@ def sample_from(contents: Contents, n_classes: int, n_features: int, form: int, 
 def _move(source: np.ndarray, first: Integer, target: np.ndarray, to: Integer, count: Integer) -> None:
     """Copy `count` entries from each `first` place of the source to each place of the target."""
     size = int(count.sum())
-    if len(first) <= FEW or size > LONG * len(first):
-        for i, j, length in zip(first, to, count, strict=True):
-            target[j : j + length] = source[i : i + length]
+    if size > PLAIN:
+        _copy(source, first, target, to, count)
         return
-    for part in blocks(len(first), 8 * size // len(first), target=2**14):  # the places take more memory than entries
-        lengths = count[part]
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        target[np.repeat(to[part], lengths) + within] = source[np.repeat(first[part], lengths) + within]
+    if size == len(first) and (count == 1).all():
+        target[to] = source[first]
+        return
+    for i, j, length in zip(first, to, count, strict=True):
+        target[j : j + length] = source[i : i + length]
+
+
+@compiled
+def _copy(source: np.ndarray, first: Integer, target: np.ndarray, to: Integer, count: Integer) -> None:
+    for row in range(len(first)):
+        i, j = first[row], to[row]
+        for p in range(count[row]):
+            target[j + p] = source[i + p]
 
 
 BUDGET = 64 * 2**20
