@@ -247,20 +247,7 @@ def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, In
 
 
 def codes_among(classes: np.ndarray, y: np.ndarray) -> Integer:
-    """Return the place of each label among the classes, −1 where it is none of them; compared exactly.
-
-    Parameters
-    ----------
-    classes : array of shape (n_classes,)
-        The classes.
-    y : array of shape (n,)
-        Labels, of any dtype.
-
-    Returns
-    -------
-    array of int of shape (n,)
-        The places.
-    """
+    """Return the place of each label among the classes, −1 where it is none of them; compared exactly."""
     places = {label: place for place, label in enumerate(classes.tolist())}
     values, inverse = np.unique(y, return_inverse=True)
     found = np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
@@ -306,11 +293,6 @@ def labels_state(labels: np.ndarray) -> dict[str, Any]:
     ----------
     labels : array of shape (n,)
         Booleans, numbers or strings, of any dtype that holds them.
-
-    Returns
-    -------
-    dict
-        What `labels_from` takes.
     """
     if labels.dtype.kind == "U" and too_wide(labels.itemsize // 4, len(labels), sum(map(len, labels.tolist()))):
         labels = np.array(labels.tolist())  # as wide as the longest
@@ -318,18 +300,7 @@ def labels_state(labels: np.ndarray) -> dict[str, Any]:
 
 
 def labels_from(contents: Contents) -> np.ndarray:
-    """Return the labels that `labels_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-
-    Returns
-    -------
-    array of shape (n,)
-        The labels.
-    """
+    """Return the labels that `labels_state` has written."""
     values, dtype = contents.lines("values"), contents.dtype("dtype")
     contents.finish()
     try:
@@ -346,18 +317,7 @@ def labels_from(contents: Contents) -> np.ndarray:
 
 
 def index_state(index: LabelIndex) -> dict[str, Any]:
-    """Return the classes seen so far as a state.
-
-    Parameters
-    ----------
-    index : LabelIndex
-        The classes.
-
-    Returns
-    -------
-    dict
-        What `index_from` takes.
-    """
+    """Return the classes seen so far as a state."""
     dtype = index.dtype
     return {
         "values": to_lines([] if dtype is None else _known(index.labels, dtype)),
@@ -366,18 +326,7 @@ def index_state(index: LabelIndex) -> dict[str, Any]:
 
 
 def index_from(contents: Contents) -> LabelIndex:
-    """Return the classes that `index_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-
-    Returns
-    -------
-    LabelIndex
-        The classes, numbered as they were.
-    """
+    """Return the classes that `index_state` has written."""
     index, values = LabelIndex(), contents.lines("values")
     dtype = contents.dtype("dtype") if "dtype" in contents else None
     contents.finish()
