@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong.data.validation import admit, kind_of_label
+from kampong.data.validation import admit, refuse_other_kinds
 from kampong.data.validation import is_indicator as is_indicator
 from kampong.files.contents import to_lines
 from kampong.files.model_errors import CheckpointError
@@ -156,14 +156,7 @@ class LabelIndex:
             All labels of the batch: True is not new beside 1, and is of another kind.
         """
         kinds = {type(label): label for label in y.tolist()} if y.dtype.kind == "O" else {}
-        examples = [*new, *kinds.values(), *y[:1].tolist()]
-        for label in examples:
-            kind, example = kind_of_label(label), (self.labels or examples)[0]
-            if kind != (known := kind_of_label(example)):
-                raise ValueError(
-                    f"y contains the label {label!r}, a {kind}, beside labels such as {example!r}, a {known}. "
-                    "Use one kind of label throughout the stream."
-                )
+        refuse_other_kinds([*new, *kinds.values(), *y[:1].tolist()], self.labels)
         joined = self._joined(y.dtype)
         if joined.kind == "U":
             self._check_strings(new)
