@@ -151,6 +151,7 @@ PUBLISHED = {
 
 SPEED = {
     "_core/compute": "PLAIN PARTS",
+    "_core/loops": "LOADING",
     "heads/hinge": "TOGETHER HALVED",
     "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",
