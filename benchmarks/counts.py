@@ -30,7 +30,7 @@ LAYOUTS = {
     "estimators/notebook": "WIDTH HEIGHT ROOM NAMED",
     "estimators/rounds": "ROUNDS",
     "files/container": "FORMAT START PLAIN SIGNED",
-    "files/run_lock": "RECORD",
+    "files/replace": "RECORD",
     "files/saved_models": "MATRIX",
     "heads/mixture": "MEMBERS TRAINED PRIOR",
     "online/arithmetic": "SHIFT ONE_BITS FRACTION VECTORS",
@@ -152,6 +152,7 @@ PUBLISHED = {
 
 SPEED = {
     "_core/compute": "PLAIN PARTS",
+    "_core/loops": "LOADING",
     "heads/hinge": "TOGETHER HALVED",
     "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",
