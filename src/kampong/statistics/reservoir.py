@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PREFIX = "sample_"
 """What the names of a sample begin with in a file."""
 
+
 @dataclass(frozen=True)
 class Drawn:
     """Rows with their keys, weights on arrival, frames on arrival, and labels `codes[first : first + count]`."""
