@@ -307,13 +307,6 @@ def decode(data: bytes, *, key: Key = None) -> tuple[dict[str, np.ndarray], dict
         The bytes.
     key : bytes, str or path, optional
         The key that they were signed with, or the file that holds it.
-
-    Returns
-    -------
-    arrays : dict of str to array
-        As they were encoded.
-    facts : dict of str to JSON
-        As they were encoded.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"{IN_MEMORY}: got a {type(data).__name__}. Give the bytes that `to_bytes` has returned.")

@@ -166,7 +166,6 @@ const MEMBERS = {
   fourier: "softmax regression on random Fourier features",
   neighbours: "nearest neighbours among the last rows",
   wide_softmax: "softmax regression on wide rows",
-  wide_passive_aggressive: "passive-aggressive steps on wide rows",
 }
 // A member that takes part several times, at several rates, keeps its number.
 function member(key, keys) {
