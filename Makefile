@@ -27,7 +27,7 @@ $(OLDEST)/.installed: requirements/oldest.txt pyproject.toml
 	$(call install,$(OLDEST),requirements/oldest.txt)
 	@touch $@
 
-demo: $(STAMP) ## digits as a stream, beside two peers, killed and continued, one unlearnt; a report in demo-output
+demo: $(STAMP) ## digits as a stream, compared with two peers, killed and continued, one unlearnt; a report in demo-output
 	$(BIN)/kampong demo --folder demo-output
 
 # One thread of BLAS a worker: the threads of several workers would wait for each other on the same cores.

@@ -3,7 +3,9 @@
 import os
 import sys
 import warnings
+from html import escape, unescape
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from sphinx.ext.autodoc.mock import MockFinder
@@ -82,7 +84,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "kampong"
 html_favicon = "_static/kampong.svg"
-html_static_path = ["_static"]
+html_static_path = ["_static", "pictures/card.png"]
 html_css_files = ["kampong.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -112,3 +114,27 @@ ALONE = [
     "changelog",
 ]
 html_sidebars = {page: [] for page in ALONE}  # nothing below them to navigate
+
+# What a message shows with a link to a page. Its picture needs a whole address, known to whoever serves the site.
+SITE = os.environ.get("KAMPONG_SITE", "").rstrip("/")
+html_baseurl = f"{SITE}/" if SITE else ""
+
+
+def add_card(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Give a page the tags of its card: title, what the project is, and a picture."""
+    del app, page, template, tree
+    tags = {
+        "og:title": context.get("title") or project,
+        "og:type": "website",
+        "og:description": "Supervised dimension reduction and classification in one pass",
+        **({"og:image": f"{SITE}/_static/card.png", "twitter:card": "summary_large_image"} if SITE else {}),
+    }
+    lines = (
+        f'<meta property="{name}" content="{escape(unescape(value), quote=True)}">' for name, value in tags.items()
+    )
+    context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def setup(app: Any) -> None:
+    """Connect what is done for each page."""
+    app.connect("html-page-context", add_card)

@@ -36,6 +36,7 @@ def main() -> None:
     one_criterion()
     one_geometry()
     displays()
+    card()
 
 
 def late_classes() -> None:
@@ -209,6 +210,26 @@ def displays() -> None:
     ConfusionDisplay.from_estimator(model, X[rest], y[rest], ax=axes[1, 0])
     ReliabilityDisplay.from_estimator(model, X[rest], y[rest], ax=axes[1, 1])
     figure.savefig(FOLDER / "displays.png", dpi=100)
+    plt.close(figure)
+
+
+def card() -> None:
+    """Draw the picture that a message shows with a link to the site: five digits along two directions."""
+    X, y = load_digits(n_class=5, return_X_y=True)
+    Z = FisherDiscriminant().fit(X, y).transform(X)
+    with plt.rc_context({"font.size": 22}):
+        figure = plt.figure(figsize=(12, 6.3))
+        axes = figure.add_axes((0.48, 0.02, 0.5, 0.96))
+        for digit in range(5):
+            place = y == digit
+            axes.scatter(*Z[place, :2].T, s=16, color=plt.colormaps["tab10"](digit))
+            axes.annotate(
+                str(digit), Z[place, :2].mean(axis=0), fontsize=30, fontweight="bold", ha="center", va="center"
+            )
+        axes.axis("off")
+        figure.text(0.05, 0.66, "kampong", fontsize=64, fontweight="bold")
+        figure.text(0.05, 0.30, "Supervised dimension\nreduction and classification\nin one pass", linespacing=1.5)
+    figure.savefig(FOLDER / "card.png", dpi=100)
     plt.close(figure)
 
 

@@ -82,7 +82,7 @@ class Pauses(NamedTuple):
     places : sequence of int
         After how many rows of the batch, in rising order.
     at : callable
-        What is called there, with this number: what answers then knows the rows up to there and no others.
+        What is called there, with this number: the model that is read then knows the rows up to there and no others.
     """
 
     places: Sequence[int]
@@ -90,7 +90,7 @@ class Pauses(NamedTuple):
 
 
 class Frozen(Protocol):
-    """What answers rows as a model did at one time. A `Predictor` is one."""
+    """Predicts rows as a model did at one time. A `Predictor` is one."""
 
     def answers(self, X: Rows) -> tuple[Float | None, np.ndarray]:
         """Return the coordinates of rows, None if there are none, and their classes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST = {"documents": 6, "package": 57}
+MOST = {"documents": 5, "package": 50}
 """How often they may stand there, all together. Lower a number when it can be lowered; never raise one."""
 
 

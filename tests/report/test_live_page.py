@@ -415,7 +415,7 @@ def test_no_tile_stands_alone_below_a_full_line(browser, chosen_report, size):
         "return [...new Set(tops)].map((top) => tops.filter((one) => one === top).length)})"
     )
     across = browser.run("return all('.tiles > div').map((e) => e.getBoundingClientRect().right)")
-    assert len(lines) == 2
+    assert len(lines) == 1
     for counts in lines:
         assert max(counts) - min(counts) <= len(counts) - 1 or max(counts) == 2
         assert counts == sorted(counts, reverse=True)

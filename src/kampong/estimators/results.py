@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Answering(Protocol):
-    """What answers rows: a predictor, or what stands in its place."""
+    """Predicts rows: a predictor, or an object in its place."""
 
     def labels(self, X: Rows) -> np.ndarray:
         """Return the classes of rows, or the indicator matrix of their probable labels."""

@@ -148,7 +148,7 @@ def _accuracy(facts: dict[str, Any], model: Any) -> list[str]:
         chances = counts[counts > 0] / counts.sum()
         if np.isfinite(losses).all() and weights.sum() > 0:
             lines.append(
-                f"- Log-loss of {len(losses):,} validation rows, each left out of what predicts it: "
+                f"- Log-loss of {len(losses):,} validation rows, each left out of the model that predicts it: "
                 f"{np.average(losses, weights=weights):.4f}. The shares of the classes alone have "
                 f"{-chances @ np.log(chances):.4f}."
             )

@@ -159,7 +159,6 @@ const MEMBERS = {
   label_chain: "the class that follows the last label",
   softmax: "softmax regression",
   passive_aggressive: "passive-aggressive steps",
-  least_squares: "least squares, recent rows",
   discriminant: "linear discriminant of all rows",
   products: "softmax regression on products of columns",
   tiles: "softmax regression on intervals of columns",

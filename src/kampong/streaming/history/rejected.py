@@ -169,7 +169,7 @@ class Rejected:
         model : StreamModel
             The model of the stream.
         predictor : Predictor or None
-            What predicts.
+            The model that predicts.
         rows : int
             Rows learnt.
         """
