@@ -30,7 +30,7 @@ LAYOUTS = {
     "estimators/notebook": "WIDTH HEIGHT ROOM NAMED",
     "estimators/rounds": "ROUNDS",
     "files/container": "FORMAT START PLAIN SIGNED",
-    "files/run_lock": "RECORD",
+    "files/replace": "RECORD",
     "files/saved_models": "MATRIX",
     "heads/mixture": "MEMBERS TRAINED PRIOR",
     "online/arithmetic": "SHIFT ONE_BITS FRACTION VECTORS",

@@ -27,8 +27,7 @@ from kampong.files.contents import flatten
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.online.contest import check_entries
-from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.all_rows import ClassRows, PartRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from kampong.files import Contents
     from kampong.predictor import Predictor
     from kampong.selection.known_rows import KnownRows
+    from kampong.statistics.all_rows import RowParts
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
-    from kampong.statistics.remote_rows import RowParts
 
 
 class SubspaceModel(PartialFitModel):
