@@ -71,7 +71,6 @@ LIMITS = {
     "criteria": "FADED",
     "data/labels": "SPARE_BYTES SPARE",
     "data/validation": "LONG CHUNK LARGEST LARGEST_ENTRY LEAST_MAGNITUDE LEAST_WEIGHT MOST_WEIGHT",
-    "estimators/kampong_weights": "WIDEST",
     "export/linear_steps": "FAR CERTAIN LOW",
     "files/container": "LARGEST_FILE LARGEST_HEADER MOST_AXES BLOCK",
     "files/contents": "LARGEST LARGEST_WIDTH",

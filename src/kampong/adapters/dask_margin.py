@@ -328,11 +328,6 @@ def fit_rows(model: Any, parts: Parts, client: Any, patience: float) -> tuple[An
         The cluster.
     patience : float
         Seconds without any worker after which the fit is given up.
-
-    Returns
-    -------
-    tuple or None
-        The model and what was read.
     """
     name = type(model).__name__
     holder = WideParts(parts, client, patience, name)

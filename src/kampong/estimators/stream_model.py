@@ -140,17 +140,6 @@ class SubspaceModel(PartialFitModel):
         result._statistics = copy.deepcopy(self.estimator._statistics)
         return type(self)(result)
 
-    def to_state(self) -> dict[str, Any]:
-        """Return what was learnt, by name."""
-        return self.estimator._to_state() or {}
-
-    def from_state(self, contents: Contents) -> Self:
-        """Return a model with the same parameters and the state that `to_state` wrote."""
-        result = copy.copy(self.estimator)
-        result._from_state(contents)
-        contents.finish()
-        return type(self)(result)
-
     def predictor_from(self, contents: Contents) -> Predictor:
         """Return a predictor of this model that a file holds."""
         predictor: Predictor = self.estimator._predictor_from(contents)

@@ -315,11 +315,6 @@ class TwoCovariances:
             The rows of each class.
         shares : array of shape (K,)
             How much each class counts in B.
-
-        Returns
-        -------
-        TwoCovariances
-            The model.
         """
         shares = shares / shares.sum()
         mean = shares @ centres
@@ -413,11 +408,6 @@ class Verifier:
             The same as rows, where the cosine counts.
         each : bool
             Whether each is compared with the other at its place alone.
-
-        Returns
-        -------
-        array
-            The scores.
         """
         enrolled, others = self.model.points(enrolled), self.model.points(others)
         ratios = self.model.compare_each(enrolled, others) if each else self.model.compare(enrolled, others, sizes)

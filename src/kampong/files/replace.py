@@ -127,16 +127,6 @@ def held(path: str) -> Iterator[None]:
 
     The lock is a hidden file next to the model, because the model itself is replaced at every save. Where the folder
     cannot be written, or its file system has no locks, nothing is locked.
-
-    Parameters
-    ----------
-    path : str
-        The model file, "" for none.
-
-    Yields
-    ------
-    None
-        While the lock is held.
     """
     if not path or sys.platform == "win32":
         yield

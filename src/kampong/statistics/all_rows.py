@@ -431,11 +431,6 @@ def drawn(X: Rows, members: Members, before: int, start: int, most: int, seed: i
         How many rows are wanted.
     seed : int
         That of the sample.
-
-    Returns
-    -------
-    Drawn
-        In the order of their keys.
     """
     keys = row_keys(before + 1 + np.arange(len(members.rows)), members.weights, seed)
     order = np.argsort(keys, kind="stable")[:most]
