@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong._core.compute import available_threads
+from kampong._core.loops import expect_rows
 from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema, some
 from kampong.streaming.errors import SourceError
 from kampong.streaming.opening import ZSTD, first_of_stdin, open_bytes
 from kampong.streaming.sources.address import Address, check_address
+from kampong.streaming.sources.blocks import GROWTH, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,6 +162,8 @@ class Source:
                 f"{self.path}: --untrusted allows formats that withstand any bytes, and {chosen.name} does not say so "
                 "(`from_strangers`). Convert the file to CSV or JSON lines."
             )
+        if not self._is_short():
+            expect_rows()
         closed = threading.Event()
         opened = kind.open(self, chosen, place, Either(stop, closed) if kind.has_address else stop)
         try:
@@ -173,6 +177,11 @@ class Source:
             opened.close()
             raise
         return Stream(schema, parts, kind.parser(chosen), opened, stop, closed, waits=kind.has_address)
+
+    def _is_short(self) -> bool:
+        """Tell whether it is files whose first few blocks hold everything."""
+        files = [Path(one) for one in (self.path, *self.more)]
+        return all(one.is_file() for one in files) and sum(one.stat().st_size for one in files) <= GROWTH * SMALLEST
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files that are read, by the name that a message gives them."""
