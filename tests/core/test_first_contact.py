@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from kampong._core import loops
 from kampong.statistics import batch, scatter
 from kampong.statistics.reservoir import _move
 from kampong.statistics.scatter import ClassScatter, mirror
+from kampong.streaming import Layout, Source
 
 FIRST_FIT = """
 from sklearn.datasets import load_wine
@@ -48,6 +51,17 @@ def test_the_first_stream_of_a_few_rows_compiles_nothing_and_waits_for_no_compil
     assert not [line for line in done.stderr.splitlines() if line.endswith(" numba")]
     assert [line for line in done.stderr.splitlines() if line.endswith(" sklearn")]
     assert [path.name for path in tmp_path.rglob("*.nbi")] == []
+
+
+def test_machine_code_is_loaded_for_a_long_source_and_not_for_a_short_one(tmp_path, monkeypatch):
+    for name, rows in (("short", 100), ("long", 5000)):
+        spent = SimpleNamespace(seconds=0.0)
+        monkeypatch.setattr(loops, "_spent", spent)
+        path = tmp_path / f"{name}.csv"
+        path.write_text("x,label\n" + "1.5,a\n2.5,b\n" * rows)
+        for _ in Source(str(path), Layout(label="label")).open():
+            pass
+        assert spent.seconds == (loops.LOADING if name == "long" else 0.0)
 
 
 def test_compilation_is_told_once_and_only_where_no_cache_holds_the_loop(tmp_path):

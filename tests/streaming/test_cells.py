@@ -302,6 +302,38 @@ def test_names_of_rows_are_left_out_and_said_and_can_be_kept(tmp_path, capfd):
     assert "2 number (id, price), 1 category (key); label" in said
 
 
+def test_a_total_below_hides_no_names_of_rows_and_an_empty_column_is_left_out(tmp_path, capfd):
+    price, _size, kind = fruit()
+    rows = [[*map(str, range(1, 301)), "Total"], [*price, sum(map(float, price))], [""] * 301, [*kind, ""]]
+    write(tmp_path / "a.csv", ["deal id", "price", "notes", "kind"], rows)
+    command = ("learn", tmp_path / "a.csv", "-l", "kind", "-m")
+    said = call(capfd, *command, tmp_path / "m").err
+    assert "1 number (price), 2 dropped (deal id, notes)" in said
+    assert "its numbers name the rows (1, 2, …), so it is left out. Keep it with --as 'number:deal id'." in said
+    assert "notes: the first 301 records hold nothing there, so it is left out. Keep it with --as number:notes" in said
+    assert "300 rows" in said
+    assert ", 1 dead letter in " in said
+    said = call(capfd, *command, tmp_path / "n", "--as", "number:deal id,category:notes").err
+    assert "2 number (deal id, price), 1 category (notes); label" in said
+    (tmp_path / "b.csv").write_text("notes,kind\n,a\n,b\n")
+    said = call(capfd, "learn", tmp_path / "b.csv", "-l", "kind", "-m", tmp_path / "o", expect=2).err
+    assert "no column is left for features" in said
+    assert "notes: the first 2 records hold nothing" in said
+
+
+def test_files_that_no_table_begins_are_named_with_what_to_do(tmp_path, capfd):
+    (tmp_path / "wide.csv").write_text("price,kind\n1,a\n", encoding="utf-16")
+    (tmp_path / "titled.csv").write_text("Sales,\n,\n\nprice,kind\n1,a\n2,b\n")
+    (tmp_path / "old.csv").write_bytes("price,kind\n1,ä\n2,ö\n3,o\n4,o\n5,a\n7,a\n".encode("cp1252"))
+    command = ("-l", "kind", "-m", tmp_path / "m")
+    said = call(capfd, "learn", tmp_path / "wide.csv", *command, expect=3).err
+    assert "wide.csv: this is text in UTF-16, and UTF-8 is needed. Convert it" in said
+    said = call(capfd, "learn", tmp_path / "titled.csv", *command, expect=3).err
+    assert "the first line names no column 'kind', and line 4 does. Remove the lines above it" in said
+    said = call(capfd, "learn", tmp_path / "old.csv", *command).err
+    assert "not UTF-8 at byte 2 of the line. Convert the source to UTF-8, for instance with iconv." in said
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -85,7 +85,9 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, capfd):
     (tmp_path / "other.csv").write_text("x1,x2,y3,x4,kind\n1,2,3,4,a\n")
     command = ("learn", tmp_path / "all.csv", tmp_path / "other.csv", "--label", "kind", "-m", tmp_path / "m")
     said = call(capfd, *command, expect=3).err
-    expected = f"{tmp_path / 'other.csv'}: its columns are not those of {tmp_path / 'all.csv'}: x1, x2, y3, x4, kind"
+    expected = (
+        f"{tmp_path / 'other.csv'}: its columns are not those of {tmp_path / 'all.csv'}: missing: 'x3'; new: 'y3'"
+    )
     assert expected in said
     assert (
         "stdin cannot be read together with files"

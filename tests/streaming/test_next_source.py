@@ -201,11 +201,13 @@ def test_other_columns_formats_and_delimiters_are_refused_and_nothing_changes(da
     go("monday.csv")
     before = (days / "m").read_bytes(), (days / "m.csv").read_bytes(), (days / "m.dead.jsonl").read_bytes()
     (days / "a.csv").write_text("x1,x2,x4,x3,kind\n1,2,3,4,a\n")
+    (days / "e.csv").write_text("x1,x2,x3,y,z,kind\n1,2,3,4,5,a\n")
     (days / "b.csv").write_text("x1;x2;x3;x4;kind\n1;2;3;4;a\n")
     (days / "c.jsonl").write_text('{"x1": 1, "x2": 2, "x3": 3, "x4": 4, "kind": "a"}\n')
     (days / "d.csv").write_text("")
     for name, message in [
-        ("a.csv", "a.csv: its columns are not those that the model was learnt from: x1, x2, x4, x3"),
+        ("a.csv", r"columns are not those that the model was learnt from: they come in another order \(x1, x2, x4, x3"),
+        ("e.csv", "e.csv: its columns are not .*: missing: 'x4'; new: 'y', 'z'. Give files of the same columns"),
         ("b.csv", "b.csv: its columns are separated by ';'"),
         ("c.jsonl", "c.jsonl: this is jsonl, and m was learnt from csv"),
         ("d.csv", "d.csv: the source holds no record"),
@@ -327,6 +329,18 @@ def test_one_class_is_warned_of_and_predicts_nothing(tmp_path, capfd, monkeypatc
     assert (tmp_path / "old.csv").read_text() == "kept"
     assert "only the class" not in call(capfd, "learn", "two.csv", "-m", "m").err
     assert call(capfd, "predict", "two.csv", "-m", "m").out.count("\n") == 50
+
+
+def test_what_is_not_said_of_the_columns_is_as_before(days):
+    layout = Layout(label="kind", drop=("x2",), number=("x1",), decimal=".", date_order="dmy")
+    go("monday.csv", layout=layout)
+    assert go("tuesday.csv", layout=Layout()).schema.numbers == ("x1", "x3", "x4")
+    with pytest.raises(ResumeError, match=r"drop was \('x2',\) and is now \('x3',\)"):
+        go("wednesday.csv", layout=Layout(drop=("x3",)))
+    go("wednesday.csv", layout=Layout(drop=("x2",)))
+    for day in DAYS:
+        go(f"{day}.csv", layout=layout, name="apart")
+    assert left("m") == left("apart")
 
 
 def test_a_week_on_the_command_line(days, capfd):

@@ -3,6 +3,8 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -355,3 +357,13 @@ def test_a_learner_killed_again_and_again_loses_no_row(base, tmp_path, kills):
     base.create()
     base.insert(rows)
     kill_and_compare(tmp_path / "runs", base.address, kills, len(rows), order_by="id")
+
+
+def test_a_command_about_duckdb_that_fails_says_one_thing(tmp_path):
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB needs the `sql` extra")
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as base:
+        base.execute("CREATE TABLE rows (x DOUBLE, kind VARCHAR)")
+    command = [sys.executable, "-m", "kampong", "learn", "duckdb:///rows.duckdb?table=rows", "-l", "kind", "-m", "m"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert [line[:8] for line in done.stderr.splitlines()] == ["kampong:"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LOADING = 0.3
-"""Seconds that all loops run as Python before those are loaded whose machine code is on disk: loading takes as long."""
+LOADING = 0.5
+"""Seconds that all loops run as Python at most before those are loaded whose machine code is on disk."""
 
 
 class _Spent:
@@ -91,6 +91,11 @@ class Loop(Compiled[P, R]):
         code = self.py_func.__code__
         name = f"{Path(code.co_filename).stem}.{self.py_func.__name__}-{code.co_firstlineno}.*.nbi"
         return place is not None and any(Path(place).glob(name))
+
+
+def expect_rows() -> None:
+    """Load machine code that is on disk without delay: many rows are coming."""
+    _spent.seconds = LOADING
 
 
 @cache

@@ -169,6 +169,9 @@ def tell_dead(quiet: bool, dead: int, records: int, letters: str) -> None:
     where, first = "name a file with --dead-letters to see them", ""
     if letters:
         with Path(letters).open(encoding="utf-8") as file:
-            first = f" The first one: {json.loads(file.readline())['reason']}."
+            reason = json.loads(file.readline())["reason"]
+        first = f" The first one: {reason}."
+        if reason.startswith("not UTF-8"):
+            first += " Convert the source to UTF-8, for instance with iconv."
         where = f"see {letters}"
     say(quiet, f"WARNING: {dead:,} of {records:,} records ({dead / records:.0%}) could not be used; {where}.{first}")

@@ -491,7 +491,7 @@ def _tell_end(run: Run, model: str, letters: str, quiet: bool, as_json: bool, st
         score += f", with labels {figures['label_delay']:,} rows late"
     if counters.scored and counters.unscored:
         score += f" ({unscored(counters.unscored)})"
-    dead = f", {counters.dead:,} dead letters in {letters}" if counters.dead else ""
+    dead = f", {counters.dead:,} dead letter{'s' * (counters.dead > 1)} in {letters}" if counters.dead else ""
     state = "stopped; start the same command to go on" if run.stopped else "finished"
     say(quiet, f"{model}: {counters.rows:,} rows{new}{score}{dead}; {state}.")
     for sentence in (*compared(figures), *late(figures), *titled(run.rejected, run.memory).values()):

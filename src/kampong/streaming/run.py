@@ -579,8 +579,9 @@ class _OpenRun:
                 "merged). Use another --model, and merge both afterwards."
             )
         run, course, layout = self.run, state.course, self.source.layout
-        if layout.label is None:  # what a user leaves out is as before
-            layout = replace(layout, label=course.options.layout.label)
+        usual, before = vars(Layout()), vars(course.options.layout)
+        given = {*FREE, *(name for name, value in vars(layout).items() if value != usual[name])}
+        layout = replace(layout, **{name: before[name] for name in usual if name not in given})  # as before
         if layout.format == "auto" and self.source.path == "-":
             layout = replace(layout, format=course.options.layout.format)
             if state.finished and layout.format == "auto":

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from kampong.files.contents import to_lines
@@ -16,7 +17,7 @@ from kampong.streaming.columns.cells import FirstCells
 from kampong.streaming.errors import ColumnError, SourceError, unknown_column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kampong.files import Contents
 
@@ -329,9 +330,9 @@ class Schema:
         plain = [name for name in self.numbers if name not in self.date_of]
         dates = [f"{name}: {self.date_of[name][0]}" for name in self.dates]
         kinds = {"number": plain, "date": dates, "category": self.categories, "text": self.texts, "dropped": dropped}
-        said = [f"{len(names):,} {kind} ({_some(names)})" for kind, names in kinds.items() if names]
-        said += [f"with words as values: {_some(self.worded)}"] if self.worded else []
-        said += [f"with a column where missing: {_some(self.indicated)}"] if self.indicated else []
+        said = [f"{len(names):,} {kind} ({some(names)})" for kind, names in kinds.items() if names]
+        said += [f"with words as values: {some(self.worded)}"] if self.worded else []
+        said += [f"with a column where missing: {some(self.indicated)}"] if self.indicated else []
         said += ["decimal comma"] if self.decimal == "," else []
         return f"columns: {', '.join(said)}; label {self.label} ({self.label_kind})"
 
@@ -352,8 +353,10 @@ def _state_of(record: Layout | Schema) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def _some(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+def some(names: Iterable[str], most: int = 6) -> str:
+    """Return the first names as a list, for a message."""
+    shown = list(names)
+    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
 
 
 def check_columns(columns: Sequence[str], source: str) -> None:
@@ -489,7 +492,13 @@ def _sorted(layout: Layout, read: Mapping[str, FirstCells], typed: bool) -> _Col
             found.left_out.append(name)
             found.hints.append(
                 f"{name}: its numbers name the rows ({column.there[0]}, {column.there[1]}, …), so it is left out. "
-                f"Keep it with --as number:{name}."
+                f"Keep it with --as {quote(f'number:{name}')}."
+            )
+        elif name not in layout.number and column.values and not column.there:
+            found.left_out.append(name)
+            found.hints.append(
+                f"{name}: the first {len(column.values):,} records hold nothing there, so it is left out. Keep it with "
+                f"--as {quote(f'number:{name}')}, or --as {quote(f'category:{name}')}."
             )
         else:
             found.numbers.append(name)
@@ -513,7 +522,7 @@ def _take_values(found: _Columns, name: str, words: Mapping[str, int], total: in
     found.worded.append(name)
     found.hints.append(
         f"{name}: the words among its numbers are values too ({', '.join(map(repr, shown[:3]))}"
-        f"{', …' if len(shown) > 3 else ''}). With --as number:{name}, their records are dead letters."
+        f"{', …' if len(shown) > 3 else ''}). With --as {quote(f'number:{name}')}, their records are dead letters."
     )
 
 
@@ -534,7 +543,7 @@ def _take_words(found: _Columns, layout: Layout, name: str, column: FirstCells, 
             found.left_out.append(name)
             found.hints.append(
                 f"{name}: its dates go forward with the rows ({there[0]}, …), so it is left out. "
-                f"Keep it with --as date:{name}."
+                f"Keep it with --as {quote(f'date:{name}')}."
             )
     elif not typed and _share(column, column.words(found.decimal)) >= ENOUGH:
         found.numbers.append(name)
@@ -543,7 +552,7 @@ def _take_words(found: _Columns, layout: Layout, name: str, column: FirstCells, 
         found.left_out.append(name)
         found.hints.append(
             f"{name}: nearly every record has a value of its own ({there[0]}, {there[1]}, …), so it is left out. "
-            f"--as text:{name} learns from its words, --as category:{name} from its values."
+            f"--as {quote(f'text:{name}')} learns from its words, --as {quote(f'category:{name}')} from its values."
         )
     else:
         found.categories.append(name)
@@ -563,9 +572,11 @@ def _share(column: FirstCells, words: Mapping[str, int]) -> float:
 
 
 def _counts(values: Sequence[Any]) -> bool:
-    """Tell whether the values of a column are whole numbers that name the rows."""
-    differ = len(set(values)) == len(values)
-    return differ and all(map(is_whole, values)) and cells.numbers_the_rows([float(value) for value in values])
+    """Tell whether the values of a column are whole numbers that name the rows, but for a word or two as in a total."""
+    whole = [value for value in values if is_whole(value)]
+    if _often(len(values) - len(whole), len(values)) or len(set(whole)) < len(whole):
+        return False
+    return cells.numbers_the_rows([float(value) for value in whole])
 
 
 def _alike(label: str | None, values: Mapping[str, Sequence[Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,11 @@ class Delimited(LineFormat):
         try:
             names: list[str] = next(_cut(line.decode("utf-8-sig").rstrip("\r\n"), delimiter), [])
         except (UnicodeDecodeError, csv.Error) as error:
+            if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                raise SourceError(
+                    f"{source.path}: this is text in UTF-16, and UTF-8 is needed. Convert it, for instance with "
+                    "iconv -f UTF-16 -t UTF-8."
+                ) from None
             raise SourceError(f"{source.path}: the first line cannot be read: {error}. Is this CSV in UTF-8?") from None
         if not names or "\0" in line.decode("utf-8-sig"):
             raise SourceError(f"{source.path}: the first line holds no columns. Is this CSV in UTF-8?")
@@ -107,8 +113,17 @@ class Delimited(LineFormat):
         """Return the schema from the records of a first block."""
         delimiter = self._delimiter(columns)
         spans = joined_lines(part.data, delimiter.encode(), final=True).spans
-        lines = [line.decode("utf-8", "replace").rstrip("\r") for _, _, line in part.lines(spans)[:FIRST]]
+        first = part.lines(spans)[:FIRST]
+        lines = [line.decode("utf-8", "replace").rstrip("\r") for _, _, line in first]
         rows: list[list[str]] = [next(_cut(line.translate(UNREADABLE), delimiter), []) for line in lines]
+        label = source.layout.label
+        if label is not None and label not in columns:
+            below = next((at for (at, _, _), row in zip(first, rows, strict=True) if label in row), 0)
+            if below:
+                raise SourceError(
+                    f"{source.path}: --label: the first line names no column {label!r}, and line {below} does. Remove "
+                    f"the lines above it, for instance with tail -n +{below}."
+                )
         rows = [row for row in rows if len(row) == len(columns)]
         values = {name: [row[j] for row in rows] for j, name in enumerate(columns)}
         schema = infer(source.layout, self.name, columns, values, source.path, classes)

@@ -20,8 +20,7 @@ class DuckDBConnection:
     """A connection to a file of DuckDB."""
 
     def __init__(self, path: str) -> None:
-        atexit.unregister(gc.freeze)  # the binding of DuckDB complains of objects that are not collected at the end
-        self._client: Any = importlib.import_module("duckdb").connect(path, read_only=True)
+        self._client: Any = _duckdb().connect(path, read_only=True)
         self._client.execute("SET enable_progress_bar = false")  # it would be drawn on stdout, among our rows
 
     def batches(self, query: str) -> Iterator[Any]:
@@ -50,7 +49,13 @@ class DuckDB(FileOfTables):
 
     def failures(self) -> tuple[type[Exception], ...]:
         """Return the errors of DuckDB."""
-        return (importlib.import_module("duckdb").Error,)
+        return (_duckdb().Error,)
+
+
+def _duckdb() -> Any:
+    """Import DuckDB, whose binding complains of objects that are not collected at the end."""
+    atexit.unregister(gc.freeze)
+    return importlib.import_module("duckdb")
 
 
 DUCKDB = DuckDB()

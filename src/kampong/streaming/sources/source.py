@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong._core.compute import available_threads
+from kampong._core.loops import expect_rows
 from kampong.streaming import formats, sources
-from kampong.streaming.columns.schema import Layout, Schema
+from kampong.streaming.columns.schema import Layout, Schema, some
 from kampong.streaming.errors import SourceError
 from kampong.streaming.opening import ZSTD, first_of_stdin, open_bytes
 from kampong.streaming.sources.address import Address, check_address
+from kampong.streaming.sources.blocks import GROWTH, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,6 +162,8 @@ class Source:
                 f"{self.path}: --untrusted allows formats that withstand any bytes, and {chosen.name} does not say so "
                 "(`from_strangers`). Convert the file to CSV or JSON lines."
             )
+        if not self._is_short():
+            expect_rows()
         closed = threading.Event()
         opened = kind.open(self, chosen, place, Either(stop, closed) if kind.has_address else stop)
         try:
@@ -173,6 +177,11 @@ class Source:
             opened.close()
             raise
         return Stream(schema, parts, kind.parser(chosen), opened, stop, closed, waits=kind.has_address)
+
+    def _is_short(self) -> bool:
+        """Tell whether it is files whose first few blocks hold everything."""
+        files = [Path(one) for one in (self.path, *self.more)]
+        return all(one.is_file() for one in files) and sum(one.stat().st_size for one in files) <= GROWTH * SMALLEST
 
     def inputs(self) -> dict[str, list[str]]:
         """Return the files that are read, by the name that a message gives them."""
@@ -268,14 +277,22 @@ class Source:
         others = "those that the model was learnt from" if goes_on else f"those of {files[0]}"
         if list(names) != list(expected):
             raise SourceError(
-                f"{path}: its columns are not {others}: {', '.join(names[:6])} in place of "
-                f"{', '.join(expected[:6])}. Give files of the same columns, in the same order."
+                f"{path}: its columns are not {others}: {_difference(names, expected)}. Give files of the same "
+                "columns, in the same order."
             )
         delimiter = getattr(names, "delimiter", schema.delimiter)
         if delimiter != schema.delimiter:
             raise SourceError(
                 f"{path}: its columns are separated by {delimiter!r}, and {others} by {schema.delimiter!r}. Convert it."
             )
+
+
+def _difference(names: Sequence[str], expected: Sequence[str]) -> str:
+    """Return in words how the columns of a file differ from others."""
+    missing, new = [one for one in expected if one not in names], [one for one in names if one not in expected]
+    found = {"missing": missing, "new": new}
+    said = [f"{word}: {some(map(repr, columns))}" for word, columns in found.items() if columns]
+    return "; ".join(said) or f"they come in another order ({some(names)} in place of {some(expected)})"
 
 
 def _of_format(listing: Sequence[str], wanted: Format, folder: str = "") -> list[str]:
