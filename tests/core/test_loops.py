@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from kampong._core.compute import PLAIN
 from kampong._core.loops import Loop
@@ -60,6 +61,43 @@ def test_a_contest_gives_the_same_bits_as_python_and_compiled(columns, classes, 
     as_python, compiled = both_ways(work, monkeypatch)
     assert bits(as_python) == bits(compiled)
     assert np.isfinite(compiled[1]).all()
+
+
+@pytest.mark.parametrize("classes", [2, 40])
+def test_a_contest_on_wide_rows_gives_the_same_bits_as_python_and_compiled(classes, monkeypatch):
+    rng = np.random.default_rng(classes)
+    n = 120
+    codes = np.append(np.arange(classes), rng.integers(0, classes, n - classes))
+    X = sparse.random_array((n, 50), density=0.2, rng=rng, data_sampler=rng.normal).tocsr()
+    X.data[9] = 1e6  # so large that it is brought down
+    weights = rng.exponential(size=n) * (rng.random(n) < 0.9)
+    weights[:classes] = 1.0
+    given = np.log(rng.dirichlet(np.ones(classes), size=n))
+
+    def work():
+        contest = Contest(Settings(), 1e9, 0, True, given=True, widest=5000)
+        found = [contest.learn(X, codes, weights, given), contest.predict(X, given)]
+        assert {type(member) for member in contest.members} == {kind for kind in MEMBERS if kind.wide is not False}
+        return [*found, contest.to_state()]
+
+    as_python, compiled = both_ways(work, monkeypatch)
+    assert bits(as_python) == bits(compiled)
+    assert np.isfinite(compiled[1]).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e140])
+def test_summaries_of_batches_join_with_the_same_bits_as_python_and_compiled(scale, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = scale * rng.normal(3.0, 1.0, size=(60, 7)), rng.integers(0, 4, 60)
+
+    def work():
+        scatter = ClassScatter(7)
+        for start in range(0, 60, 20):
+            scatter = scatter.update(X[start : start + 20], y[start : start + 20], decay=0.9)
+        return scatter.means, scatter.squares, scatter.counts
+
+    as_python, compiled = both_ways(work, monkeypatch)
+    assert bits(as_python) == bits(compiled)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

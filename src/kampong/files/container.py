@@ -357,8 +357,8 @@ class _Reader:
         frame = self.file.read(FRAME.size)
         if frame[:8] != MAGIC:
             raise CheckpointError(
-                f"{self.path}: this is not a checkpoint of kampong ({size} bytes that begin with {frame[:8]!r}). Name "
-                "a file that `save` has written; pickles and archives are never opened."
+                f"{self.path}: this is not a model file of kampong ({size} bytes that begin with {frame[:8]!r}). Name "
+                "a file that `save` or `kampong learn` has written; pickles and archives are never opened."
             )
         if len(frame) < FRAME.size:
             self._refuse(f"it ends after {size} bytes")

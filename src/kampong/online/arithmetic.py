@@ -122,11 +122,22 @@ def cosines_and_sines(angles: Float, size: float, cosines: Float, sines: Float) 
 
 @small
 def dot(left: Float, right: Float) -> float:
-    """Return the inner product of two vectors."""
-    total = 0.0
-    for j in range(len(left)):
-        total += left[j] * right[j]
-    return total
+    """Return the inner product of two vectors, by eight sums that do not wait for each other."""
+    whole = len(left) & -8
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(0, whole, 8):
+        a += left[j] * right[j]
+        b += left[j + 1] * right[j + 1]
+        c += left[j + 2] * right[j + 2]
+        d += left[j + 3] * right[j + 3]
+        e += left[j + 4] * right[j + 4]
+        f += left[j + 5] * right[j + 5]
+        g += left[j + 6] * right[j + 6]
+        h += left[j + 7] * right[j + 7]
+    rest = 0.0
+    for j in range(whole, len(left)):
+        rest += left[j] * right[j]
+    return ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
 
 
 @small
@@ -144,36 +155,38 @@ def to_probabilities(scores: Float, known: int, out: Float) -> None:
 
 
 @part
-def update_inverse(
-    inverse: Float, row: Float, weight: float, keep: float, place: int, ridge: float, gain: Float, back: Float
-) -> None:
-    """Turn A⁻¹ into (B + ridge·e eᵀ)⁻¹, where B = keep·A + weight·x xᵀ, and e is the unit vector of a place.
-
-    Write B⁻¹ times weight·x into `gain`, and the result times ridge·e into `back`: a least-squares solution moves by
-    both, times what it has wrong. The roots make every product the same in both triangles: a difference between them
-    would grow while rows fade.
-    """
-    size, grow = len(row), 1.0 / keep
-    for m in range(size):
+def add_to_inverse(inverse: Float, row: Float, weight: float, keep: float, gain: Float) -> None:
+    """Turn A⁻¹ into B⁻¹, where B = keep·A + weight·x xᵀ, and write B⁻¹ times weight·x into `gain`."""
+    grow = 1.0 / keep
+    for m in range(len(row)):
         gain[m] = 0.0
-    for j in range(size):
-        pace = row[j] * grow
-        for m in range(size):
-            gain[m] += pace * inverse[j, m]
-    scale = weight / (1.0 + weight * dot(gain, row))
-    root = np.sqrt(scale)
+    for j in range(len(row)):
+        pace, line = row[j] * grow, inverse[j]
+        for m in range(len(row)):
+            gain[m] += pace * line[m]
+    _take_off(inverse, gain, grow, weight / (1.0 + weight * dot(gain, row)))
+
+
+@part
+def add_ridge_to_inverse(inverse: Float, place: int, ridge: float, gain: Float) -> None:
+    """Turn A⁻¹ into B⁻¹, where B has `ridge` more at a place of the diagonal; write that column of ridge·B⁻¹."""
+    for m in range(len(gain)):
+        gain[m] = inverse[place, m]
+    _take_off(inverse, gain, 1.0, ridge / (1.0 + ridge * gain[place]))
+
+
+@small
+def _take_off(inverse: Float, gain: Float, grow: float, scale: float) -> None:
+    """Turn A into grow·A − scale·g gᵀ, and multiply g by the scale.
+
+    The root makes every product the same in both triangles: a difference between them would grow while rows fade.
+    """
+    size, root = len(gain), np.sqrt(scale)
     for m in range(size):
         gain[m] *= root
-    for m in range(size):
-        back[m] = inverse[place, m] * grow - gain[place] * gain[m]
-    back_scale = ridge / (1.0 + ridge * back[place])
-    back_root = np.sqrt(back_scale)
-    for m in range(size):
-        back[m] *= back_root
     for j in range(size):
-        left, right = gain[j], back[j]
+        left, line = gain[j], inverse[j]
         for m in range(size):
-            inverse[j, m] = inverse[j, m] * grow - (left * gain[m] + right * back[m])
+            line[m] = line[m] * grow - left * gain[m]
     for m in range(size):
         gain[m] *= root
-        back[m] *= back_root

@@ -21,8 +21,7 @@ class Settings:
     strengths : tuple of float
         The longest passive-aggressive steps.
     half_life : float
-        Rows until a row counts half: in standardised columns, least squares, label counts, calibration, the contest of
-        `loss_half_lives`, and the weights of answers.
+        Rows until a row counts half: in standardised columns, label counts, and the shares and weights of answers.
     frequencies : int
         How many random directions the Fourier features have, each a cosine and a sine.
     widths : int
@@ -37,8 +36,6 @@ class Settings:
         How many neighbours vote.
     wide_rate : float
         The learning rate of softmax regression on wide rows, before it adapts; set on Reuters ("streams").
-    loss_half_lives : tuple of float
-        Rows until a loss counts half, in the weights of members; these half-lives compete, too.
     ridge : float
         The ridge that holds the weights of answers at their start, in rows.
     least_chance : float
@@ -63,7 +60,6 @@ class Settings:
     window: int = 1000
     neighbours: int = 10
     wide_rate: float = 0.5
-    loss_half_lives: tuple[float, ...] = (12.0, 100.0, 800.0)
     ridge: float = 10.0
     least_chance: float = 1e-5
     narrow: int = 1024

@@ -4,7 +4,6 @@ from kampong.online.members.chain import LabelChain
 from kampong.online.members.discriminant import Discriminant
 from kampong.online.members.frequencies import Frequencies
 from kampong.online.members.given import Given
-from kampong.online.members.least_squares import LeastSquares
 from kampong.online.members.member import Field, Member, Rows
 from kampong.online.members.neighbours import Neighbours
 from kampong.online.members.passive_aggressive import PassiveAggressive
@@ -20,7 +19,6 @@ MEMBERS: list[type[Member]] = [
     LabelChain,
     Softmax,
     PassiveAggressive,
-    LeastSquares,
     Discriminant,
     Products,
     Tiles,
