@@ -55,7 +55,7 @@ LAYOUTS = {
     "streaming/history/outcomes": "OTHER",
     "streaming/history/rejected": "LISTED CANDIDATES COLUMNS NAMED",
     "streaming/inspection": "SHOWN",
-    "streaming/model_file": "VERSION EARLIEST",
+    "streaming/model_file": "VERSION",
     "streaming/outputs/progress": "COLUMNS",
     "streaming/outputs/targets": "STDIN STDOUT",
     "streaming/run": "COORDINATES",

@@ -53,9 +53,9 @@ def test_the_map_has_the_order_of_the_import_layers():
 
 
 def rows_of_questions():
-    """Return the lines of the table of questions."""
-    section = PAGE.split("## Where is…?")[1].split("\n## ")[0]
-    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+    """Return the lines of the tables of concepts and of questions."""
+    sections = [PAGE.split(title)[1].split("\n## ")[0] for title in ("## Five concepts", "## Where is…?")]
+    return [line for text in sections for line in [one for one in text.splitlines() if one.startswith("| ")][1:]]
 
 
 def names_defined(path):

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace, SupervisedKampongMeasure
-from kampong.criteria import EPSILONS
+from kampong.criteria import DECADES, EPSILONS
 from kampong.datasets import sparse_text, waveform
 from kampong.heads.calibration import (
     GAIN,
@@ -262,7 +262,7 @@ def test_what_was_chosen_is_what_is_used():
     model = FisherDiscriminant().fit(X, y)
     choice = model.choice_
     assert model.ridge_ == choice.value
-    assert len(choice.values) == len(choice.losses) == len(SETTINGS.ridge_nodes)
+    assert len(choice.values) == len(choice.losses) == len(DECADES)
     assert model.head_ in choice.heads
     assert choice.heads[model.head_] <= min(choice.heads.values()) + 0.002
     fixed = FisherDiscriminant(ridge=model.ridge_).fit(X, y)

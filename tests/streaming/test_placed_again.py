@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra"
 pytest.importorskip("msgspec", reason="the stream tool needs the `stream` extra")
 
 import kampong
-from kampong.files import read, write
+from kampong.files import read
 from kampong.files.saved_models import unpack
 from kampong.kernels.functions import make_kernel
 from kampong.kernels.landmarks import LandmarkBasis
@@ -162,18 +162,6 @@ def test_stopped_and_resumed_with_the_same_bits(tmp_path, monkeypatch):
     assert stops > 5
     assert without_clock(tmp_path / "m") == without_clock(tmp_path / "whole")
     assert (tmp_path / "m.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
-
-def test_a_file_that_holds_a_second_model_is_read_without_it(tmp_path):
-    """Earlier versions kept a model on new landmarks beside the first, to compare both."""
-    write_rings(tmp_path / "a.csv", 300)
-    learn(source(tmp_path / "a.csv"), model(), model_file=str(tmp_path / "m"))
-    arrays, facts = read(str(tmp_path / "m"))
-    older = {**facts, "stream": {**facts["stream"], "challenger.since": 256}}
-    write(str(tmp_path / "older"), {**arrays, "stream.challenger.alone": np.zeros(2, dtype=np.int64)}, older)
-    found, state, _ = read_model(str(tmp_path / "older"))
-    assert state.counters.rows == 300
-    np.testing.assert_array_equal(found.landmarks_, read_model(str(tmp_path / "m"))[0].landmarks_)
 
 
 def test_unlearning_after_an_estimate_says_why_not(tmp_path):

@@ -334,5 +334,4 @@ class FollowsDrift(DiscriminantSubspace):
             )
             labels = len(self._statistics.classes)
             self._follower = Follower.from_state(contents.part("contest"), self.n_features_in_, labels)
-            if "all_rows_answer" in contents:  # files written before hold none
-                self._all_rows_answer = contents.flag("all_rows_answer")
+            self._all_rows_answer = contents.flag("all_rows_answer")

@@ -164,22 +164,3 @@ def read_with(model: Any) -> dict[str, str]:
     kind: Any = type(model)
     values = {name: getattr(model, name) for name in parameter_names(kind) if name not in LEARNT_WITH}
     return {key: repr(value.tolist() if isinstance(value, np.ndarray) else value) for key, value in values.items()}
-
-
-def merge_parameters(model: Any) -> dict[str, Any]:
-    """Return what must agree for a merge; the seeds of two samples should rather differ."""
-    apart = ("random_state", "warm_start", "verbose")
-    return {name: value for name, value in model.get_params().items() if name not in apart}
-
-
-def differing_parameters(mine: Any, theirs: Any) -> list[str]:
-    """Return, as text, the parameters in which two models differ that are to be merged."""
-    first, second = merge_parameters(mine), merge_parameters(theirs)
-    return [f"{key}={first[key]!r} and {key}={second[key]!r}" for key in first if not _equal(first[key], second[key])]
-
-
-def _equal(mine: Any, theirs: Any) -> bool:
-    """Tell whether two values of a parameter are the same; lists of numbers may be arrays."""
-    if isinstance(mine, str) or isinstance(theirs, str) or mine is None or theirs is None:
-        return bool(type(mine) is type(theirs) and mine == theirs)
-    return bool(np.array_equal(mine, theirs))

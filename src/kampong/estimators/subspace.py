@@ -8,7 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +17,7 @@ from kampong._core.compute import refuse_large_scatter, within_memory
 from kampong._core.locks import both_locked, lock_of, one_at_a_time, whole
 from kampong.build import BEST, WEIGHED, Recipe, RowsInMemory, make_predictor
 from kampong.data.labels import is_indicator
+from kampong.data.mergeable import blank_of_both
 from kampong.data.validation import (
     LEAST_WEIGHT,
     check_choice,
@@ -34,7 +35,6 @@ from kampong.estimators.parameters import (
     check_directions,
     check_priors,
     check_solver,
-    differing_parameters,
     draw_seed,
     read_with,
 )
@@ -207,32 +207,13 @@ class DiscriminantSubspace(
         object
             The merged estimator, equal to one that was fitted on the rows of both.
         """
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
-        for model in (self, other):
-            check_is_fitted(model)
-        differing = differing_parameters(self, other)
-        if differing:
-            raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
-        if other.n_features_in_ != self.n_features_in_:
-            raise ValueError(
-                f"{name}.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
-                "Both must see rows of the same width."
-            )
-        names = [getattr(model, "feature_names_in_", None) for model in (self, other)]
-        if not _same_names(*names):
-            raise ValueError(f"{name}.merge: the feature names differ, so the columns would be mixed up.")
-        result: Self = clone(self)
-        result.n_features_in_ = self.n_features_in_
-        if names[0] is not None:
-            result.feature_names_in_ = names[0]
+        result: Self = blank_of_both(self, other)
         try:
             with both_locked(self, other):
                 result._statistics = self._statistics.merge(other._statistics)
-                result._statistics.owner = name
+                result._statistics.owner = type(self).__name__
         except ValueError as error:
-            raise ValueError(f"{name}.merge: {error}") from None
+            raise ValueError(f"{type(self).__name__}.merge: {error}") from None
         result._said = False
         result._forget_results()
         return result
@@ -638,9 +619,3 @@ def _age(weights: Float, decay: float) -> tuple[Float, float]:
     aged = weights * decay ** (last - number)
     aged[aged < LEAST_WEIGHT] = 0.0
     return aged, float(decay**last)
-
-
-def _same_names(mine: Any, theirs: Any) -> bool:
-    if mine is None or theirs is None:
-        return mine is theirs
-    return bool(np.array_equal(mine, theirs))

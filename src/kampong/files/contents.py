@@ -167,16 +167,13 @@ class Contents:
             self.refuse(f"{name} is {value!r:.100}, expected a whole number in [{low}, {high}]")
         return value
 
-    def version(self, known: int, earliest: int | None = None) -> int:
-        """Take the number of the format; refuse any but the one that is known, and those since the earliest that is."""
+    def version(self, known: int) -> None:
+        """Take the number of the format; refuse any but the one that is known."""
         value = self.whole("version")
-        least = known if earliest is None else earliest
-        if not least <= value <= known:
-            read = f"format {known}" if least == known else f"formats {least} to {known}"
+        if value != known:
             raise CheckpointError(
-                f"the state of {self.owner} has format {value}, and this version of kampong reads {read}."
+                f"the state of {self.owner} has format {value}, and this version of kampong reads format {known}."
             )
-        return value
 
     def look(self, name: str) -> int:
         """Return a whole number that will be asked for later, 0 where there is none."""

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import both_locked, whole
 from kampong.data.labels import LabelIndex, check_labels
+from kampong.data.mergeable import blank_of_both
 from kampong.data.validation import check_weights, check_whole
 from kampong.margin.margin_classifier import MarginClassifier
 from kampong.margin.probabilities import HeldOutScores, Probabilities, by_folds, class_scores
@@ -21,9 +20,6 @@ from kampong.margin.stored_rows import Solved, StoredRows
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.files import Contents
-
-APART = ("random_state", "warm_start", "verbose", "cache_size")
-"""Parameters in which models that are merged may differ."""
 
 
 class OnePassClassifier(Probabilities, MarginClassifier):
@@ -113,18 +109,10 @@ class OnePassClassifier(Probabilities, MarginClassifier):
         object
             The merged model, bounded by `max_stored_rows` as each of the two.
         """
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}.merge needs another {name}, got {type(other).__name__}.")
+        result: Any = blank_of_both(self, other)
         with both_locked(self, other):
             for model in (self, other):
-                check_is_fitted(model)
                 model._check_one_pass()
-            self._check_same(other)
-            result: Any = clone(self)
-            for known in ("n_features_in_", "feature_names_in_"):
-                if hasattr(self, known):
-                    setattr(result, known, getattr(self, known))
             index = _index(self.classes_)
             index.add(check_labels(index, other.classes_, len(other.classes_))[2], other.classes_.dtype)
             result._know(index.sorted)
@@ -230,29 +218,6 @@ class OnePassClassifier(Probabilities, MarginClassifier):
                 f"{name}.partial_fit: this model has no stored rows to go on from, because it was fitted in parts, on "
                 "kernel values, or by an earlier version. Fit again, or begin with partial_fit."
             )
-
-    def _check_same(self, other: Self) -> None:
-        """Refuse to merge models that differ in more than their rows."""
-        name, both = type(self).__name__, []
-        for model in (self, other):
-            estimator: Any = model
-            both.append(estimator.get_params())
-        mine, theirs = both
-        differing = [
-            f"{key}={mine[key]!r} and {key}={theirs[key]!r}"
-            for key in mine
-            if key not in APART and (type(mine[key]) is not type(theirs[key]) or mine[key] != theirs[key])
-        ]
-        if differing:
-            raise ValueError(f"{name}.merge: the parameters differ: {'; '.join(differing)}. Fit both with the same.")
-        if other.n_features_in_ != self.n_features_in_:
-            raise ValueError(
-                f"{name}.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
-                "Both must see rows of the same width."
-            )
-        names = [list(getattr(model, "feature_names_in_", ())) for model in (self, other)]
-        if names[0] != names[1]:
-            raise ValueError(f"{name}.merge: the feature names differ, so the columns would be mixed up.")
 
     def _to_state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds: the stored rows too."""

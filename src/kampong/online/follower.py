@@ -188,10 +188,9 @@ class Follower:
         result._slots = slots_from(contents, labels)
         result._weights = contents.array("weights", np.float64, (2,), low=0.0).copy()
         result.contest.from_state(contents.part("contest"), n_features, len(result._came))
-        if "recent_losses" in contents:  # files written before sets were there hold none
-            result.recent_losses = contents.array("recent_losses", np.float64, (None,), finite=False, low=0.0)
-            size = (len(result.recent_losses),)
-            result.recent_codes = contents.array("recent_codes", np.int64, size, low=0, high=labels - 1)
+        result.recent_losses = contents.array("recent_losses", np.float64, (None,), finite=False, low=0.0)
+        size = (len(result.recent_losses),)
+        result.recent_codes = contents.array("recent_codes", np.int64, size, low=0, high=labels - 1)
         contents.finish()
         return result
 

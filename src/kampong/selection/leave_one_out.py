@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg
 
 from kampong._core.compute import one_blas_thread, tall_times
-from kampong.criteria import FisherCriterion
+from kampong.criteria import DECADES, FisherCriterion
 from kampong.heads.calibration import TINY, ValidationRows, fit_each, least_point, selection_loss_each
 from kampong.heads.hinge import USUAL, Hinge, optimum
 from kampong.heads.hinge import scores_of as margin_scores
@@ -281,7 +281,7 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
     The views have the same rows and differ in the units of their columns. All curves are fitted at once, because few
     rows take less time than the calls for them.
     """
-    few, decades = views[0].few_validation_rows, SETTINGS.ridge_nodes
+    few, decades = views[0].few_validation_rows, DECADES
     validation = views[0].validation(few)
     nodes = [one.usual * 10.0**decades for one in views]
     with one_blas_thread():  # many small products: threads of BLAS would wait for each other

@@ -7,13 +7,6 @@ Limits of floating-point numbers stay where they are used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from kampong._core.compute import Float
 
 
 @dataclass(frozen=True)
@@ -29,8 +22,6 @@ class Settings:
     pull : float
         Selection loss per squared decade away from the usual parameter, so that it is taken where rows say nothing
         ("tables").
-    decades : tuple of float
-        Nodes of log10(ridge / usual ridge) for leave-one-out ("tables").
     fewest_rows : int
         Rows: fewer validation rows choose nothing ("tables").
     least_left : float
@@ -101,7 +92,6 @@ class Settings:
     slack: float = 0.002
     label_slack: float = 1.002
     pull: float = 1e-4
-    decades: tuple[float, ...] = (-4.0, -2.5, -1.0, 0.5, 2.0)
     fewest_rows: int = 10
     least_left: float = 1e-3
     cross_fits: int = 4
@@ -140,11 +130,6 @@ class Settings:
     label_rows_per_direction: int = 20
     head_rows: int = 2**13
     head_rows_per_direction: int = 200
-
-    @cached_property
-    def ridge_nodes(self) -> Float:
-        """The nodes of log10(ridge / usual ridge) as an array."""
-        return np.array(self.decades)
 
 
 SETTINGS = Settings()

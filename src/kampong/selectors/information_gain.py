@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.compute import blocks, compiled, floats
 from kampong._core.locks import both_locked, one_at_a_time, whole
 from kampong.data.labels import LabelIndex, check_labels, index_from, index_state, is_indicator
+from kampong.data.mergeable import blank_of_both
 from kampong.data.validation import admit, check_weights, validate_batch
 from kampong.files import Savable, savable
 from kampong.files.contents import digest_of
@@ -165,11 +166,7 @@ class InformationGain(SelectorMixin, Savable):
         InformationGain
             The merged estimator, equal to one that was fitted on the rows of both.
         """
-        self._check_mergeable(other)
-        result: Self = clone(self)
-        result.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            result.feature_names_in_ = self.feature_names_in_
+        result: Self = blank_of_both(self, other)
         with both_locked(self, other):
             result._index = self._index.copy()
             labels = np.array(other._index.labels, dtype=other._index.dtype)
@@ -423,25 +420,6 @@ class InformationGain(SelectorMixin, Savable):
         self._n_samples, self._gains = int(self._numbers.sum()), None
         after = digest_of(self._to_state() or {})
         return Receipt(type(self).__name__, rows, weight, names, before, after, exact=True)
-
-    def _check_mergeable(self, other: Self) -> None:
-        if not isinstance(other, InformationGain):
-            raise TypeError(f"InformationGain.merge needs another InformationGain, got {type(other).__name__}.")
-        for model in (self, other):
-            check_is_fitted(model)
-        if self.n_features != other.n_features:
-            raise ValueError(
-                f"InformationGain.merge: the parameters differ: n_features={self.n_features!r} and "
-                f"n_features={other.n_features!r}. Fit both with the same."
-            )
-        if self.n_features_in_ != other.n_features_in_:
-            raise ValueError(
-                f"InformationGain.merge: one has {self.n_features_in_} features, the other {other.n_features_in_}. "
-                "Both must see rows of the same width."
-            )
-        mine, theirs = (list(getattr(model, "feature_names_in_", [])) for model in (self, other))
-        if mine != theirs:
-            raise ValueError("InformationGain.merge: the feature names differ, so the columns would be mixed up.")
 
 
 def information_gain(presence: Float, counts: Float) -> Float:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kampong.files.signing import Key
     from kampong.predictor import Predictor
 
-VERSION, EARLIEST = 10, 9
-"""The format of what is known of a stream, and the earliest one that is read: format 10 has rejected rows besides."""
+VERSION = 11
+"""The format of what is known of a stream."""
 
 STREAM = "stream"
 JOURNAL = "journal"
@@ -164,8 +164,8 @@ class Options:
         return {**vars(self), "layout": self.layout.to_state(), "classes": to_lines(self.classes)}
 
     @classmethod
-    def from_state(cls, contents: Contents, version: int) -> Options:
-        """Return the options that `to_state` wrote, in this version of the format."""
+    def from_state(cls, contents: Contents) -> Options:
+        """Return the options that `to_state` wrote."""
         options = cls(
             layout=Layout.from_state(contents.part("layout")),
             classes=contents.words("classes"),
@@ -175,7 +175,7 @@ class Options:
             out=contents.word("out", ("", "csv", "jsonl")),
             again=contents.flag("again"),
             label_delay=contents.whole("label_delay", high=LONGEST),
-            reject=contents.number("reject", low=0.0, high=1.0) if version > 9 else 0.0,
+            reject=contents.number("reject", low=0.0, high=1.0),
         )
         contents.finish()
         return options
@@ -247,13 +247,13 @@ class Course:
         }
 
     @classmethod
-    def from_state(cls, contents: Contents, schema: Schema, counters: Counters, version: int) -> Course:
+    def from_state(cls, contents: Contents, schema: Schema, counters: Counters) -> Course:
         """Return what `to_state` wrote, if it belongs to the schema and the counters."""
         written = contents.part("written")
         source = contents.text("source")
         course = cls(
             source=source,
-            options=Options.from_state(contents.part("options"), version),
+            options=Options.from_state(contents.part("options")),
             place=_place(contents, schema, counters, source),
             written={name: _written(written.part(name)) for name in OUTPUTS},
             history=History.from_state(contents.part("history")),
@@ -318,7 +318,7 @@ class StreamState:
     @classmethod
     def from_state(cls, contents: Contents, *, grows: bool) -> StreamState:
         """Return what `to_state` wrote; `grows` says whether the model of the stream can be made wider."""
-        version = contents.version(VERSION, EARLIEST)
+        contents.version(VERSION)
         schema = Schema.from_state(contents.part("schema"))
         counters = Counters.from_state(contents.part("counters"))
         memory = Memory.from_state(contents.part("memory"), schema, counters.arrived, grows=grows)
@@ -327,7 +327,7 @@ class StreamState:
             state.merged = contents.words("merged")
             contents.require(bool(state.merged), "merged names no source")
         else:
-            state.course = Course.from_state(contents, schema, counters, version)
+            state.course = Course.from_state(contents, schema, counters)
         contents.require(counters.rows > 0 or not state.finished, "finished is true, and rows is 0")
         contents.require(not (counters.waiting and state.finished), "finished is true, and waiting is not 0")
         whole = state.course is None or not state.finished or state.course.learnt.rows == counters.rows
@@ -452,7 +452,6 @@ def _stream_of(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], estim
     contents = Contents(mine, facts[STREAM], "the stream")
     predictor = contents.part("predictor") if "predictor" in contents else None
     coming = contents.part("coming") if "coming" in contents else None
-    contents.part("challenger")  # of earlier versions: a second kernel model, which is compared no more
     rejected = contents.part("rejected") if "rejected" in contents else None
     copies, waiting = contents.part("copies"), contents.part("waiting")
     state = StreamState.from_state(contents, grows=model.can.widen)
