@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from scipy import linalg
 
-from kampong.heads.calibration import TINY, ValidationRows, least_point, log_softmax
+from kampong.heads.calibration import TINY, ValidationRows, fit_each, least_point
 from kampong.heads.head import Head, Inside
 
 if TYPE_CHECKING:
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.heads.head import Moved
 
-SHRINKAGES = 10.0 ** np.array([0.5, 2.0, 3.5])
+SHRINKAGES = 10.0 ** np.array([0.5, 1.25, 2.0, 2.75, 3.5])
 """Nodes of the rows that the shared covariance counts for."""
-
-MILD = 0.5
-"""The sharpness at which they are compared: with a covariance per class, scores are too sure of themselves."""
 
 USUAL = 100.0
 """The same without validation rows."""
@@ -158,9 +155,8 @@ class ClassShapes:
 
     def shrinkage(self, points: Float, validation: ValidationRows, gone: Float, log_priors: Float) -> float:
         """Return the shrinkage of least log-loss on rows of the sample left out one by one."""
-        scores = np.moveaxis(self.left_out(points, validation, gone, SHRINKAGES, log_priors), 2, 0)
-        own = log_softmax(MILD * scores)[:, np.arange(len(points)), validation.codes]
-        losses = -(own @ (validation.weights / validation.weights.sum()))
+        scores = self.left_out(points, validation, gone, SHRINKAGES, log_priors)
+        _, losses = fit_each(np.moveaxis(scores, 2, 0)[:, None], validation, np.array([0.5]))
         return float(10.0 ** least_point(np.log10(SHRINKAGES), losses))
 
 

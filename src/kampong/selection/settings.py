@@ -97,7 +97,7 @@ class Settings:
     slack: float = 0.002
     label_slack: float = 1.002
     pull: float = 1e-4
-    decades: tuple[float, ...] = (-4.0, -2.0, 0.0, 2.0)
+    decades: tuple[float, ...] = (-4.0, -2.5, -1.0, 0.5, 2.0)
     fewest_rows: int = 10
     least_left: float = 1e-3
     cross_fits: int = 4
