@@ -202,13 +202,12 @@ def test_on_text_its_weights_are_hidden_directions():
 
 @pytest.fixture
 def many(monkeypatch):
-    """Return text of which few rows validate, and whose training takes long by the measure of a small test."""
+    """Return text of which few rows validate."""
     monkeypatch.setattr(choose, "SETTINGS", replace(SETTINGS, validation_rows=256))
-    monkeypatch.setattr(folds, "SETTINGS", replace(SETTINGS, hinge_entries=0.0))
     return sparse_text(8200, 9000, 6, n_classes=6, random_state=0)
 
 
-def test_where_training_takes_long_what_was_calibrated_is_what_predicts(many, monkeypatch):
+def test_where_few_rows_validate_what_was_calibrated_is_what_predicts(many, monkeypatch):
     X, y = many
     made, calibrated = [], folds.HeldOutEvidence.calibrated
 

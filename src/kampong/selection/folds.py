@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kampong._core.compute import floats, project
-from kampong.heads.calibration import ValidationRows, fit_each, least_point
-from kampong.heads.hinge import EPOCHS as ALL_EPOCHS
-from kampong.heads.hinge import USUAL as USUAL_COST
-from kampong.heads.hinge import Hinge, Machines, most_rows, optimum
+from kampong.heads.calibration import ValidationRows
+from kampong.heads.hinge import USUAL, Hinge, Machines, most_rows, optimum
 from kampong.heads.hinge import scores_of as margin_scores
 from kampong.heads.linear import noise_of
 from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
@@ -206,49 +204,37 @@ class HeldOutEvidence(ClassEvidence):
         return Candidate(Quadratic.name, np.concatenate(scores), build)
 
     def _hinge(self) -> Candidate:
-        """Train support vector machines without each part, choose their cost there, and in the end train on all."""
+        """Train support vector machines without each part, and in the end on all rows."""
         return self._on_columns() if self._sees_columns() else self._on_directions()
 
     def _on_columns(self) -> Candidate:
         counts, known = self.inside.counts, self.statistics
         X, places, codes, own = rows_to_train(known, most_rows(len(counts)))
-        many = X.size * len(counts) > SETTINGS.hinge_entries
-        costs, epochs = (
-            (np.array([USUAL_COST]), ALL_EPOCHS) if many else (np.array(SETTINGS.hinge_costs), SETTINGS.hinge_epochs)
-        )
-        scores: list[list[Float]] = [[] for _ in costs]
-        machines = Machines(X, places, codes, own, len(counts))
-        for number, piece in enumerate(self.pieces):
-            machines = machines if not number else Machines(X, places, codes, own, len(counts))
+        scores = []
+        for piece in self.pieces:
+            machines = Machines(X, places, codes, own, len(counts))
             others = np.setdiff1d(np.arange(len(codes)), piece.fold, assume_unique=True)
-            for one, cost in zip(scores, costs, strict=True):
-                one.append(machines.ascend(float(cost), epochs, others).scores(piece.rows))
-                one[-1][:, piece.counts <= 0] = EMPTY
-        cost, said = self._least([np.concatenate(one) for one in scores], costs)
+            scores.append(machines.ascend(USUAL, some=others).scores(piece.rows))
+            scores[-1][:, piece.counts <= 0] = EMPTY
+
         last = machines
 
         def build() -> Built:
-            machines = last
-            if not many:
-                machines = Machines(X, places, codes, own, len(counts)).ascend(cost)
-            elif len(self.pieces) > 1 or len(self.pieces[0].fold) > SETTINGS.hinge_spared_share * len(codes):
-                machines.ascend(cost, SETTINGS.hinge_last_epochs)
-            return Built(*columns_head(machines, known, len(self.components), cost))
+            whole = last
+            if len(self.pieces) > 1:
+                whole = Machines(X, places, codes, own, len(counts)).ascend(USUAL)
+            elif len(self.pieces[0].fold) > SETTINGS.hinge_spared_share * len(codes):
+                whole.ascend(USUAL, SETTINGS.hinge_last_epochs)
+            return Built(*columns_head(whole, known, len(self.components), USUAL))
 
-        return Candidate(Hinge.name, said, build)
-
-    def _least(self, scores: list[Float], costs: Float) -> tuple[float, Float]:
-        """Return the cost of least validation loss, between the nodes, and the scores of the best node."""
-        _, losses = fit_each(np.stack(scores)[:, None], self.validation, np.array([1.0]))
-        best = scores[int(np.argmin(losses))]
-        return (float(costs[0]) if len(costs) == 1 else float(np.exp(least_point(np.log(costs), losses)))), best
+        return Candidate(Hinge.name, np.concatenate(scores), build)
 
     def _on_directions(self) -> Candidate:
         """Train along the directions alone, with the usual cost."""
         scores, counts = [], self.inside.counts
         for number, piece in enumerate(self.pieces):
             points, codes, own = self._trainers(number)
-            weights, offsets = optimum(points, codes, own, len(counts), USUAL_COST)
+            weights, offsets = optimum(points, codes, own, len(counts), USUAL)
             scores.append(margin_scores(piece.points @ weights.T + offsets))
             scores[-1][:, piece.counts <= 0] = EMPTY
         return Candidate(Hinge.name, np.concatenate(scores), lambda: Built(Hinge.build(self._everybody), self.nothing))

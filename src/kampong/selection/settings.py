@@ -68,12 +68,8 @@ class Settings:
         Steps and L2 penalty where it is not solved exactly: to stop early is a penalty too ("defaults").
     hinge_rows : int
         Rows that support vector machines on all columns of text need ("defaults").
-    hinge_costs : tuple of float
-        Nodes of their cost C ("defaults").
-    hinge_epochs, hinge_last_epochs : int
-        Passes over the rows for each cost, and those that add the validation rows in the end ("defaults").
-    hinge_entries : float
-        Entries × classes above which they have the usual cost ("stages").
+    hinge_last_epochs : int
+        Passes over the rows that add the validation rows in the end ("defaults").
     hinge_spared_share : float
         Share of the rows which they need not learn if these are validation rows ("stages").
     hinge_bytes : int
@@ -115,10 +111,7 @@ class Settings:
     logistic_steps: int = 20
     logistic_weak_penalty: float = 1e-4
     hinge_rows: int = 1000
-    hinge_costs: tuple[float, ...] = (0.5, 1.5, 4.5)
-    hinge_epochs: int = 3
     hinge_last_epochs: int = 1
-    hinge_entries: float = 5e7
     hinge_spared_share: float = 1 / 32
     hinge_bytes: int = 2**29
     regrowth: float = 1.5
