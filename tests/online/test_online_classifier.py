@@ -168,7 +168,7 @@ def test_rows_may_become_too_wide_for_most_members():
     X, y = problem()
     model = OnlineClassifier().fit(X, y).widen(2000)
     names = {member.name for member in model._contest.members}
-    assert names == {"frequencies", "label_chain", "wide_softmax", "wide_passive_aggressive"}
+    assert names == {"frequencies", "label_chain", "wide_softmax"}
     rows = np.hstack([X, np.zeros((len(X), 1994))])
     assert (model.partial_fit(rows, y).predict(rows[200:]) == y[200:]).mean() > 0.5
 

@@ -7,11 +7,11 @@ Their polynomials are Taylor's, cut into parts that do not wait for each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._core.loops import part, small
+from kampong._core.loops import as_python, part, small
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -30,7 +30,13 @@ ONE_BITS, FRACTION = 1023 << 52, (1 << 52) - 1
 def exponential(x: float) -> float:
     """Return eˣ, and e^±700 for any x beyond ±700."""
     x = -700.0 if x < -700.0 else x
-    x = 700.0 if x > 700.0 else x
+    result: float = _exponential_within(700.0 if x > 700.0 else x)
+    return result
+
+
+@small
+def _exponential_within(x: Any) -> Any:
+    """Return eˣ for numbers between −700 and 700; without a compiler for an array too."""
     n = np.floor(x * 1.4426950408889634 + 0.5)
     r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
     r2 = r * r
@@ -40,8 +46,7 @@ def exponential(x: float) -> float:
     high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
     p = low + r4 * (middle + r4 * (high + r4 * (1.0 / 479001600.0)))
     power = np.int64((np.float64(n + SHIFT).view(np.int64) + np.int64(1023)) << np.int64(52))
-    result: float = p * power.view(np.float64)
-    return result
+    return p * power.view(np.float64)
 
 
 @small
@@ -74,6 +79,13 @@ def exponentials(values: Float, count: int) -> None:
     """Turn the first numbers into their exponentials, and those after them that fill the last vectors: `padded`."""
     for m in range(padded(count)):
         values[m] = exponential(values[m])
+
+
+@exponentials.in_numpy
+def _exponentials(values: Float, count: int) -> None:
+    """Do the same for all of them at once."""
+    room = as_python(padded)(count)
+    values[:room] = as_python(_exponential_within)(np.clip(values[:room], -700.0, 700.0))
 
 
 @part

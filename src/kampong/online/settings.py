@@ -34,8 +34,8 @@ class Settings:
         Among how many last rows neighbours are looked for.
     neighbours : int
         How many neighbours vote.
-    wide_rates : tuple of float
-        The learning rates of softmax regression on wide rows, before they adapt; set on Reuters and spam.
+    wide_rate : float
+        The learning rate of softmax regression on wide rows, before it adapts; set on Reuters ("streams").
     ridge : float
         The ridge that holds the weights of answers at their start, in rows.
     least_chance : float
@@ -59,7 +59,7 @@ class Settings:
     cuts: int = 8
     window: int = 1000
     neighbours: int = 10
-    wide_rates: tuple[float, ...] = (0.5, 2.0)
+    wide_rate: float = 0.5
     ridge: float = 10.0
     least_chance: float = 1e-5
     narrow: int = 1024

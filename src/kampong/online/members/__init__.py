@@ -11,7 +11,7 @@ from kampong.online.members.products import Products
 from kampong.online.members.random_features import Fourier
 from kampong.online.members.softmax import Softmax
 from kampong.online.members.tiles import Tiles
-from kampong.online.members.wide import WidePassiveAggressive, WideSoftmax
+from kampong.online.members.wide import WideSoftmax
 
 MEMBERS: list[type[Member]] = [
     Frequencies,
@@ -25,7 +25,6 @@ MEMBERS: list[type[Member]] = [
     Fourier,
     Neighbours,
     WideSoftmax,
-    WidePassiveAggressive,
 ]
 """All that may take part. The first always does."""
 
