@@ -183,7 +183,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
             found[np.isneginf(found).all(axis=1)] = np.nan
             return found if method == "predict_log_proba" else np.exp(found)
         chosen = self._labels(answers)
-        nothing = np.isneginf(answers).all(axis=1) if len(answers) else np.zeros(0, dtype=bool)
+        nothing = np.isneginf(answers[:, 0])  # the class that came first is known before any other
         if nothing.any():
             chosen[nothing] = np.asarray(y)[nothing]
         return chosen
@@ -319,7 +319,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
                 declared = np.asarray(classes)
                 labels, _, new = check_labels(index, declared, declared.size)
                 index.add(new, labels.dtype)
-            taught = np.flatnonzero(weights)
+            taught = weights.nonzero()[0]
             labels, found, new = check_labels(index, np.asarray(y)[taught], len(taught))
             if new:
                 found, new = _as_they_came(found, new, len(index))
@@ -364,7 +364,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
 
     def _labels(self, answers: Float) -> np.ndarray:
         """Return the most probable label of each row; among equals the one that came first."""
-        label_of = np.argsort(np.where(self._slots >= 0, self._slots, len(self._slots)), kind="stable")
+        label_of = self._slots.argsort(kind="stable")[np.count_nonzero(self._slots < 0) :]
         position: Any = self._index.position[label_of]
         chosen: np.ndarray = self._index.sorted[position[np.argmax(answers, axis=1)]]
         return chosen

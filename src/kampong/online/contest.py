@@ -150,7 +150,8 @@ class Contest:
         codes = np.where(taught, codes, 0)
         after = np.maximum.accumulate(np.append(self.classes, np.where(taught, codes + 1, 0)))
         known, after = after[:-1], after[1:]
-        answers, entries = np.full((len(codes), int(after[-1])), -np.inf), self._entries(X)
+        answers, entries = np.empty((len(codes), int(after[-1]))), self._entries(X)
+        answers.fill(-np.inf)
         places = () if pauses is None else pauses.places
         for part in self._parts(X.shape[1], known, after, places):
             self.resize(X.shape[1], int(after[part][-1]))
@@ -183,7 +184,7 @@ class Contest:
     def _parts(self, columns: int, known: Integer, after: Integer, pauses: Sequence[int] = ()) -> list[slice]:
         """Cut rows at pauses, where a new class changes the members, and into blocks of some megabytes."""
         cuts, kinds = [0, *pauses], [type(member) for member in self.members]
-        for place in np.flatnonzero(after > known):
+        for place in (after > known).nonzero()[0]:
             before, kinds = kinds, self.selection(columns, int(after[place]))
             if before and kinds != before:
                 cuts.append(int(place))
@@ -197,7 +198,7 @@ class Contest:
     def _step(self, pools: list[Pool], rows: Rows) -> list[Float]:
         """Return the answer of each of the pools, which are all or the last ones."""
         codes, known, learn = rows.codes, rows.known, rows.learn
-        size, first = sum(member.answers for member in self.members), 0
+        size, first = len(self._places[0]), 0
         scores = np.zeros((size, len(codes), self.classes))
         for member in self.members:
             member.step(rows, scores[first : first + member.answers])

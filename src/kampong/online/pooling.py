@@ -150,7 +150,8 @@ class Pool:
         array of shape (rows, classes)
             Log-probabilities; −∞ for a class that had not come.
         """
-        out = np.full(logs.shape[:2], -np.inf)
+        out = np.empty(logs.shape[:2])
+        out.fill(-np.inf)
         _pool(*self.state, logs, chances, places, codes, known, learn, self._numbers, out)
         return out
 

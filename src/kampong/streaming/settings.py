@@ -32,8 +32,6 @@ class Settings:
     saved_delay : int
         Rows: copies for delays from here on are what a saved model answers with, shorter ones what the stream answers
         with ("delays").
-    delay_stride : int
-        One in this many rows is asked about, for delays of more than ten rows ("throughput").
     sure_error : float
         A delay is measured well if the standard error of its accuracy is below this ("delays").
     """
@@ -44,7 +42,6 @@ class Settings:
     narrow_columns: int = 128
     most_landmarks: int = 2**10
     saved_delay: int = 1000
-    delay_stride: int = 2
     sure_error: float = 0.01
 
 

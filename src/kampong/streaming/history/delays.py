@@ -1,8 +1,8 @@
 """How accurate a stream is when labels come late: by frozen copies of the predictor, each one as old as the delay.
 
 For a delay of D rows a copy is taken after s rows, and asked about rows s + D up to s + 2D. Then it is dropped, and the
-next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 10,
-else every other one. So a run repeats, the cut into batches does not matter, and there is one copy for each delay. The
+next one is taken. Row numbers alone decide when, and which of these rows are asked about: all of them up to D = 1,000,
+else every third. So a run repeats, the cut into batches does not matter, and there is one copy for each delay. The
 pause between two copies grows with the rows, so that a copy costs less and less; a row counts by the pause that it
 stands for, so that all parts of a stream count equally. Where all of these rows are at hand, the model is asked about
 them at once, and nothing is copied.
@@ -134,7 +134,7 @@ class Delay:
 
     def places(self, first: int, rows: int) -> slice:
         """Return which of this many rows, from a row number on, the copy is asked about."""
-        step = 1 if self.delay <= 10 else SETTINGS.delay_stride
+        step = max(int(4.0 * SETTINGS.sure_error**2 * (self.delay - 1)), 1)  # more rows than one copy needs to be sure
         start = self.since + self.delay
         begin = max(first, start)
         begin += (start - begin) % step
