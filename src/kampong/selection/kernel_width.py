@@ -15,7 +15,7 @@ from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import Choice
 from kampong.selection.evidence import EMPTY
-from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence
+from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence, at_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
@@ -138,7 +138,7 @@ def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float,
     rows = LandmarkLeaveOneOut(statistics, statistics.sample(KEPT), ridge)
     if rows.own[rows.validation_rows].sum() < SETTINGS.fewest_rows:
         return None
-    return LandmarkTrial(rows, 1.0, components, inside)
+    return LandmarkTrial(at_ridges([rows], [1.0])[0], components, inside)
 
 
 def choose_kernel(
