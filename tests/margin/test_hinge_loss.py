@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import reference_margin as reference
 from kampong import load
 from kampong.margin import CoreVectorClassifier, MaxMinOverClassifier, kernel_rows, working_set
+from kampong.margin.hinge_loss import Box
 
 REPEATED = (
     "Each fit ends at its own duality gap, so a row of weight 2 and the row twice give models that agree within `tol` "
@@ -253,3 +254,16 @@ def test_refusals_say_what_is_needed_and_leave_no_trace(parameters, weights, mes
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, weights)
     assert vars(model) == before
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_the_constant_has_the_least_loss_of_all_kinks(equal: bool) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        labels, caps = np.where(rng.random(41) < 0.4, -1.0, 1.0), np.full(41, 1.5)
+        caps = caps if equal else rng.uniform(0.5, 2.0, 41)
+        gradient = rng.normal(size=41)
+        found = Box(np.ones(41), cap=caps, labels=labels).constant(gradient)
+        constants = np.append(-gradient, found)
+        losses = np.maximum(0.0, 1.0 - labels * (gradient + labels + constants[:, None])) @ caps
+        assert losses[-1] <= losses.min() + 1e-12 * losses.max()

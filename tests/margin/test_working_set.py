@@ -4,6 +4,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import reference_margin as reference
@@ -11,9 +13,11 @@ from kampong.kernels.functions import Kernel
 from kampong.margin import CoreVectorClassifier, core_set, kernel_rows, working_set
 from kampong.margin import problem as problem_module
 from kampong.margin.core_set import solve
+from kampong.margin.hinge_loss import Box
 from kampong.margin.hull import Hull
 from kampong.margin.kernel_rows import KernelRows
-from kampong.margin.problem import Options
+from kampong.margin.problem import Options, Problem
+from kampong.margin.working_set import _choose
 
 
 def clouds(seed=0, n=240, distance=1.0):
@@ -213,3 +217,21 @@ def test_they_take_over_where_classes_overlap(monkeypatch, distance, expected):
     model = CoreVectorClassifier(C=1.0).fit(X, signs)
     assert bool(taken) == expected
     assert (len(model.support_) > 300) == expected
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_a_set_holds_the_pair_that_violates_most_and_only_patterns_beyond_the_middle(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, labels = 200, np.where(rng.random(200) < 0.3, -1.0, 1.0)
+    box = Box(np.ones(n), cap=np.full(n, 2.0), labels=labels)
+    alpha, margins = rng.choice([0.0, 1.0, 2.0], n), rng.normal(size=n)
+    alpha[:2] = 1.0
+    problem = Problem(box, Options(0.01), core=np.arange(n), alpha=alpha, margins=margins)
+    rows = KernelRows(Kernel("linear"), rng.normal(size=(n, 2)))
+    chosen = _choose(problem, rows, 400)
+    gaining, losing = margins[alpha < 2.0], margins[alpha > 0.0]
+    assert margins[chosen].min() == gaining.min()
+    assert margins[chosen].max() == losing.max()
+    middle = 0.5 * (gaining.min() + losing.max())
+    assert (((margins < middle) & (alpha < 2.0)) | ((margins > middle) & (alpha > 0.0)))[chosen].all()

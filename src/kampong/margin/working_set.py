@@ -142,20 +142,27 @@ def _choose(problem: Problem, rows: KernelRows, size: int) -> Integer:
     last = np.random.RandomState(problem.rounds).permutation(problem.last)[: size // 2]
     room = size - len(last)
     everywhere = np.ones(rows.n_samples, dtype=bool)
-    first = _extremes(problem, everywhere, room if not len(last) else room // 2)
+    first = _extremes(problem, everywhere, room // 2)
     stored = rows.slot_of >= 0
     stored[first] = stored[last] = False
     return np.unique(np.concatenate([last, first, _extremes(problem, stored, room - len(first))]))
 
 
 def _extremes(problem: Problem, allowed: np.ndarray, count: int) -> Integer:
-    """Return patterns of least margin that may gain weight and of largest margin that may lose it, of each group."""
+    """Return patterns of least margin that may gain weight and of largest margin that may lose it, of each group.
+
+    Only those on the wrong side of the middle between both extremes: the others would hardly move, and each of them
+    brings a kernel row. The pair that violates most is among them.
+    """
     hull, alpha, margins = problem.hull, problem.alpha, problem.margins
     groups, few = hull.groups, max(1, count // (4 if hull.split else 2))
     chosen: list[Integer] = [np.zeros(0, dtype=np.int64)]
     for group in range(2 if hull.split else 1):
-        members = allowed & (groups == group) if hull.split else allowed
+        members = groups == group if hull.split else np.ones(len(alpha), dtype=bool)
         gaining, losing = np.flatnonzero(members & (alpha < hull.cap)), np.flatnonzero(members & (alpha > 0))
+        level = 0.5 * (margins[gaining].min(initial=np.inf) + margins[losing].max(initial=-np.inf))
+        gaining, losing = gaining[margins[gaining] < level], losing[margins[losing] > level]
+        gaining, losing = gaining[allowed[gaining]], losing[allowed[losing]]
         chosen += [_least(gaining, margins[gaining], few), _least(losing, -margins[losing], few)]
     return np.unique(np.concatenate(chosen))
 
@@ -203,11 +210,11 @@ def _improve(problem: Problem, rows: KernelRows, chosen: Integer) -> None:
     problem.steps, problem.rounds, problem.last = problem.steps + taken, problem.rounds + 1, chosen
     if objective <= problem.floor:
         problem.status = "indefinite"
+    elif problem.steps >= options.max_steps and not problem.gap.relative <= options.tol:
+        problem.status = "steps"
     elif not problem.gap.relative <= options.tol and not taken:
         # also if the gap is not a number, because kernel values overflow
         problem.status = "stalled"
-    elif problem.steps >= options.max_steps and not problem.gap.relative <= options.tol:
-        problem.status = "steps"
 
 
 def moved_gradient(problem: Problem, rows: KernelRows, gradient: Float, where: Integer, change: Float) -> Float:
