@@ -23,7 +23,7 @@ class MinOverClassifier(OverClassifier):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
         The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
@@ -165,7 +165,7 @@ class MaxMinOverClassifier(OverClassifier):
     nu_of : {"patterns", "largest"}
         What `nu` is a fraction of: the patterns of a problem, as in the paper, or its ν_max, which suits classes of
         very different size.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
         The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
