@@ -431,7 +431,7 @@ class KernelSubspace(DiscriminantSubspace):
             # a number γ is in the units of the rows, and a function of one's own may be too
             both = validated and isinstance(self.gamma, str) and not callable(self.kernel)
             scales = (False, True) if both else (False,)
-        if validated and automatic and self.kernel in ("rbf", "laplacian"):
+        if validated and automatic and self.kernel == "rbf":
             factors = FACTORS
         usual = {scaled: of("mean" if automatic else self.gamma, scaled) for scaled in scales}
         self._width = None

@@ -350,12 +350,12 @@ def columns_of(X: Rows, weights: Float | None = None) -> Columns:
 def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float, name: str) -> float:
     """Return γ as a number, from the mean and the variance of each column where it is a word; `name` is the kernel's.
 
-    A Laplacian kernel takes distances, not their squares: "mean" has the root mean squared distance of two rows along
-    each column, which a stream knows as well, and "scale" a standard deviation.
+    A Laplacian kernel takes distances, not their squares: "mean" has the mean distance of two rows whose columns are
+    normal, Σ 2σ_j/√π, because a stream knows no more than variances; "scale" is 1 / (n_features · X.std()).
     """
     if isinstance(gamma, str) and gamma in ("mean", "scale"):
         city = name == "laplacian"
-        spread = float(np.sqrt(2.0 * variances).sum()) if city else 2.0 * float(variances.sum())
+        spread = float(np.sqrt(variances).sum()) * 2.0 / math.sqrt(math.pi) if city else 2.0 * float(variances.sum())
         if gamma == "scale":
             spread = float((variances + (mean - mean.mean()) ** 2).sum())
             spread = math.sqrt(spread * len(mean)) if city else spread

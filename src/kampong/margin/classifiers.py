@@ -26,8 +26,9 @@ class MinOverClassifier(OverClassifier):
     kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is computed again whenever the number of rows has doubled.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, and for the Laplacian kernel one over their mean distance if columns are normal; in a stream it is
+        computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -168,8 +169,9 @@ class MaxMinOverClassifier(OverClassifier):
     kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is computed again whenever the number of rows has doubled.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, and for the Laplacian kernel one over their mean distance if columns are normal; in a stream it is
+        computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
