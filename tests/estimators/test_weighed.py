@@ -34,6 +34,11 @@ def test_weights_are_those_of_bayes_rule():
     np.testing.assert_allclose(evidence_weights([known, other]), special.softmax([-0.9, -1.2]))
 
 
+def test_fewer_validation_rows_are_no_advantage():
+    many, few = losses([0.3] * 40), losses([0.4] * 10)
+    np.testing.assert_allclose(evidence_weights([many, few]), special.softmax([-3.0, -4.0]))
+
+
 def test_what_cannot_change_a_bit_has_no_weight():
     found = evidence_weights([losses([0.0] * 50), losses([1.0] * 50), losses([np.inf] + [0.0] * 49)])
     assert found.tolist() == [1.0, 0.0, 0.0]
@@ -99,6 +104,14 @@ def test_a_stream_is_weighed_by_all_of_its_rows():
     assert model.score(X, y) > 0.95
 
 
+def test_priors_may_be_set_later():
+    X, y = load_wine(return_X_y=True)
+    shares = [0.2, 0.3, 0.5]
+    expected = WeighedDiscriminant(priors=shares).fit(X, y)
+    model = WeighedDiscriminant().fit(X, y).set_params(priors=shares)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
 def test_sparse_rows_and_those_of_single_precision():
     X, y = load_iris(return_X_y=True)
     model = WeighedDiscriminant().fit(X, y)
@@ -115,9 +128,9 @@ def test_refused_rows_say_what_to_do():
         WeighedDiscriminant().fit(X, np.eye(3, dtype=int)[y])
     fitted = WeighedDiscriminant().fit(X, y)
     before = fitted.predict_proba(X)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         fitted.fit(X, y[:10])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="4 features"):
         fitted.partial_fit(X[:, :2], y)
     assert (fitted.predict_proba(X) == before).all()
 

@@ -1,4 +1,4 @@
-"""The Laplacian kernel: distances against SciPy's, equal bits for any blocks, sparse rows, and estimators that use it."""
+"""The Laplacian kernel: distances against SciPy's, equal bits for any blocks, and estimators that use it."""
 
 import numpy as np
 import pytest

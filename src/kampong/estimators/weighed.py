@@ -11,18 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from kampong._core.locks import one_at_a_time, whole
 from kampong.data.validation import (
+    check_finite,
+    check_number,
+    check_seed,
     check_weights,
     in_dtype_of,
     is_indicator,
     logs_in_dtype_of,
-    refuse_overflow,
     validate_batch,
     validate_rows,
 )
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.kernel_fisher import KernelFisherDiscriminant
-from kampong.estimators.parameters import draw_seed
+from kampong.estimators.parameters import check_priors, draw_seed
 from kampong.files import Savable, savable
+from kampong.kernels.landmarks import bytes_needed
 from kampong.selection.losses import evidence_weights
 
 if TYPE_CHECKING:
@@ -40,10 +43,11 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
     """A linear and two kernel discriminants, weighed by their log-loss on rows that they had not learnt.
 
     The members are `FisherDiscriminant()`, `KernelFisherDiscriminant(kernel="rbf")`, each with its own choices, and
-    `KernelFisherDiscriminant(kernel="laplacian", scale=True)`, where nothing but the head is chosen. Each predicts validation rows as if it had not learnt them, by leave-one-out or
-    held-out rows. With L_k the sum of −log p of their classes, the weights are exp(−L_k) over their sum, and the
-    probability of a class is the weighted mean of what the members say. It is Bayes' rule for the members, and the
-    rule by which `OnlineClassifier` weighs its own. Where one member is clearly ahead, it answers alone, at its cost.
+    `KernelFisherDiscriminant(kernel="laplacian", scale=True)`, where nothing but the head is chosen. Each predicts
+    validation rows as if it had not learnt them, by leave-one-out or held-out rows. With L_k the sum of −log p of
+    their classes, the weights are exp(−L_k) over their sum, and the probability of a class is the weighted mean of
+    what the members say. It is Bayes' rule for the members, and the rule by which `OnlineClassifier` weighs its own.
+    Where one member is clearly ahead, it answers alone, at its cost.
 
     Each row has one label. For directions, prediction sets and merging see the members, in `models_`.
 
@@ -123,9 +127,10 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
         if not len(seen):
             raise ValueError("WeighedDiscriminant.fit: all sample weights are zero. Give at least one row a weight.")
         if len(np.unique(seen)) < 2:
+            only = seen[:1].tolist()[0]
             raise ValueError(
-                f"WeighedDiscriminant.fit: y holds only one class, {seen[0]!r}, and there must be two to tell apart. "
-                "Give rows of at least two classes, with weights above 0."
+                f"WeighedDiscriminant.fit: y holds only one class, {only!r}, and there must be two to tell apart. Give "
+                "rows of at least two classes, with weights above 0."
             )
         models = self._members()
         for model in models.values():
@@ -241,10 +246,17 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
         tags.input_tags.sparse = True
         return tags
 
+    def _check_parameters(self) -> None:
+        name, step = type(self).__name__, "Give bytes, for instance 2 * 2**30."
+        check_priors(name, self.priors)
+        least = bytes_needed(1, getattr(self, "n_features_in_", 1))
+        check_number(name, "memory_bytes", self.memory_bytes, low=least, high=np.inf, next_step=step)
+        check_seed(name, self.random_state)
+
     def _members(self) -> dict[str, Any]:
         """Return the members, which have learnt nothing."""
         seed = draw_seed(self.random_state)
-        more = {"memory_bytes": self.memory_bytes, "priors": self.priors, "random_state": seed}
+        more: dict[str, Any] = {"memory_bytes": self.memory_bytes, "priors": self.priors, "random_state": seed}
         return {
             "linear": FisherDiscriminant(priors=self.priors, random_state=seed),
             "rbf": KernelFisherDiscriminant(kernel="rbf", **more),
@@ -253,17 +265,22 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Rows, np.ndarray]:
         X, y = validate_batch(self, X, y, reset=reset, compact=True)
+        self._check_parameters()
         if is_indicator(y):
             raise ValueError(
                 f"WeighedDiscriminant: y has shape {y.shape}, but a row has one label here. Use FisherDiscriminant for "
                 "several labels per row."
             )
+        check_finite(X, type(self).__name__)
         return X, y
 
     @one_at_a_time
     def _weighed(self) -> tuple[list[Predictor], Float]:
         """Return what each member predicts with, and the weights."""
         check_is_fitted(self)
+        self._check_parameters()
+        for model in self.models_.values():
+            model.priors = self.priors  # which may have been set since
         known = [self.models_[name]._read() for name in MEMBERS]
         return known, evidence_weights([one.held_out for one in known])
 

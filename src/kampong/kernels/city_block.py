@@ -6,8 +6,7 @@ a block nor on the processor.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +14,18 @@ from scipy import sparse
 from kampong._core.compute import PLAIN, compiled, transposed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kampong._core.compute import Float, Integer, Rows
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def exact(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a loop whose sums the compiler may not reorder."""
+    return compiled(function, fastmath=False)
+
 
 POINTS = 512
 """Points together: their column and a row of distances stay in the nearest cache."""
@@ -48,10 +58,7 @@ def city_block(left: Rows, right: Rows) -> Float:
     return out
 
 
-in_order: Any = partial(compiled, fastmath=False)
-
-
-@in_order
+@exact
 def _add_dense(left: Float, columns: Float, out: Float, first: int) -> None:
     """Add the distances of rows to points whose columns are the rows of an array."""
     m, d = columns.shape[1], left.shape[1]
@@ -61,15 +68,15 @@ def _add_dense(left: Float, columns: Float, out: Float, first: int) -> None:
             a, b, c, e = left[i, j], left[i, j + 1], left[i, j + 2], left[i, j + 3]
             first_of, second, third, fourth = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
             for k in range(m):
-                here[k] = (
-                    ((here[k] + abs(a - first_of[k])) + abs(b - second[k])) + abs(c - third[k])
-                ) + abs(e - fourth[k])
+                here[k] = (((here[k] + abs(a - first_of[k])) + abs(b - second[k])) + abs(c - third[k])) + abs(
+                    e - fourth[k]
+                )
         for j in range(d - d % 4, d):
             for k in range(m):
                 here[k] += abs(left[i, j] - columns[j, k])
 
 
-@in_order
+@exact
 def _add_sparse(
     starts: Integer, places: Integer, entries: Float, tops: Integer, points: Integer, values: Float, out: Float
 ) -> None:

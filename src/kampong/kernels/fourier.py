@@ -197,7 +197,7 @@ def draw_cauchy(width: int, count: int, gamma: float, seed: int) -> Float:
     """
     drawn = np.empty((2, count, width))
     _fill_normal(drawn.reshape(-1), np.uint64(seed), np.uint64(0))
-    return gamma * drawn[0] / drawn[1]
+    return np.asarray(gamma * drawn[0] / drawn[1])
 
 
 @compiled

@@ -63,7 +63,9 @@ def follow(model: Any, spread: Spread) -> None:
 
 def fix(model: Any, spread: Spread) -> None:
     """Keep the spread of all rows so far, and compute γ from it."""
-    _use(model, spread, gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances, model._kernel.name))
+    _use(
+        model, spread, gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances, model._kernel.name)
+    )
 
 
 def _use(model: Any, spread: Spread, value: float) -> None:

@@ -129,7 +129,7 @@ class LeaveOneOut:
     def spread(self) -> Integer:
         """Return a fold for each row of the sample: each class is dealt out in turn, so that no fold lacks one."""
         fold = np.empty(len(self.codes), dtype=np.int64)
-        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.cross_fits
+        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.folds
         return fold
 
     def validation(self, rows: Integer) -> ValidationRows:
@@ -279,7 +279,7 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
         weights, logs = fit_each(scores, validation, START, signed=PRIOR)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
         curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
-    pull = (SETTINGS.pull + 1.0 / validation.weights.sum()) * decades**2
+    pull = decades**2 / validation.weights.sum()
     found = []
     for place, (one, at, losses) in enumerate(zip(views, nodes, curves, strict=True)):
         ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
@@ -400,7 +400,7 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _hinge(self) -> Candidate:
         """Train support vector machines on rows that are not validation rows, and in the end on all."""
         rows, K = self.rows, len(self.rows.counts)
-        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[validation_rows] = False
         weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
@@ -417,7 +417,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         rows = self.rows
         fold = rows.spread()[rows.validation_rows]
         scores: Float = np.full((len(fold), len(rows.counts)), EMPTY)
-        for one in range(SETTINGS.cross_fits):
+        for one in range(SETTINGS.folds):
             held = np.flatnonzero(fold == one)
             held_out_fold = HeldOutFold(
                 TrainingStatistics(rows.statistics, rows.sample, rows.validation_rows[held]), len(self.components), name
@@ -458,7 +458,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
         if price > SETTINGS.logistic_cost and rows.wide:
-            validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+            validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
             others = np.ones(len(rows.codes), dtype=bool)
             others[validation_rows] = False
             trained = np.flatnonzero(others)
@@ -509,7 +509,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             thetas, scores = left_out_path(*given, PENALTIES, validation_rows, share, shape)
             penalty, best = least_penalty(scores, counts, rows.validation(validation_rows))
             return penalty, thetas[best], scores[best]
-        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
         trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
         fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
         return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape)

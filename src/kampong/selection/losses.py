@@ -163,10 +163,11 @@ class HeldOutLosses:
 
 
 def evidence_weights(members: Sequence[HeldOutLosses | None]) -> Float:
-    """Return how much each of some models counts: exp(−L) over the sum of these, with L its loss on validation rows.
+    """Return how much each of some models counts: exp(−n·loss) over the sum of these, with its mean loss per row.
 
-    Weights too small to change a bit of the sum are zero. Models without validation rows have none; if that is true
-    of all of them, the first counts alone.
+    n is the number of validation rows, the least of all models: one that was validated by fewer rows is not better
+    for it. Weights too small to change a bit of the sum are zero. Models without validation rows have none; if that
+    is true of all of them, the first counts alone.
 
     Parameters
     ----------
@@ -178,14 +179,14 @@ def evidence_weights(members: Sequence[HeldOutLosses | None]) -> Float:
     array
         One weight per model; they sum to one.
     """
-    totals = np.full(len(members), np.inf)
+    means, rows = np.full(len(members), np.inf), np.full(len(members), np.inf)
     for place, one in enumerate(members):
         weights = np.zeros(0) if one is None else one.weights[one.learnt == 0]
         if one is not None and weights.any():
             # a number of rows, whatever the scale of the weights
-            totals[place] = one.mean(MOST)[0] * weights.sum() ** 2 / np.square(weights).sum()
-    if not np.isfinite(totals).any():
-        totals[0] = 0.0
-    found: Float = np.exp(totals.min() - totals)
+            means[place], rows[place] = one.mean(MOST)[0], weights.sum() ** 2 / np.square(weights).sum()
+    if not np.isfinite(means).any():
+        means[0], rows[0] = 0.0, 1.0
+    found: Float = np.exp(rows.min() * (means.min() - means))
     found[found < np.finfo(np.float64).eps] = 0.0
-    return found / found.sum()
+    return np.asarray(found / found.sum())
