@@ -30,7 +30,7 @@ LAYOUTS = {
     "estimators/notebook": "WIDTH HEIGHT ROOM NAMED",
     "estimators/rounds": "ROUNDS",
     "files/container": "FORMAT START PLAIN SIGNED",
-    "files/run_lock": "RECORD",
+    "files/replace": "RECORD",
     "files/saved_models": "MATRIX",
     "heads/mixture": "MEMBERS TRAINED PRIOR",
     "online/arithmetic": "SHIFT ONE_BITS FRACTION VECTORS",
@@ -71,7 +71,6 @@ LIMITS = {
     "criteria": "FADED",
     "data/labels": "SPARE_BYTES SPARE",
     "data/validation": "LONG CHUNK LARGEST LARGEST_ENTRY LEAST_MAGNITUDE LEAST_WEIGHT MOST_WEIGHT",
-    "estimators/kampong_weights": "WIDEST",
     "export/linear_steps": "FAR CERTAIN LOW",
     "files/container": "LARGEST_FILE LARGEST_HEADER MOST_AXES BLOCK",
     "files/contents": "LARGEST LARGEST_WIDTH",
@@ -152,6 +151,7 @@ PUBLISHED = {
 
 SPEED = {
     "_core/compute": "PLAIN PARTS",
+    "_core/loops": "LOADING",
     "heads/hinge": "TOGETHER HALVED",
     "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",

@@ -42,7 +42,7 @@ NAMES = {
         "`InterClassScatter`, exact; `MarginRecursion.inter_class`, the recursion",
     ),
     "SKM": ("002", "`SupervisedKampongMeasure`, exact; `MarginRecursion.kampong`, the recursion"),
-    "weights e(l, j)": ("002 §4.2", "`kampong.estimators.kampong_weights.WeightedKampongMeasure`"),
+    "weights e(l, j)": ("002 §4.2", "`WeightedKampongMeasure` in reproduction/_weights.py"),
     "IPCA, CCIPCA": ("001, 002", "`CandidCovarianceFreePCA`"),
     "IG": ("001, 002", "`InformationGain`"),
     "LDA": ("000, 001, 002", "`FisherDiscriminant(ridge=0)`"),

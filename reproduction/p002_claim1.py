@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong.estimators.kampong_weights import WeightedKampongMeasure, paper_weights, violations
 from reproduction._linear import neighbour_errors
 from reproduction._result import CONDITION, HOLDS, Finding, Result
 from reproduction._sets import whole
+from reproduction._weights import WeightedKampongMeasure, paper_weights, violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kampong.online.pooling import TURN
 from kampong.online.settings import Settings
 
 S = Settings()
@@ -94,7 +95,6 @@ class Members:
         found["label_chain"] = [np.zeros(K) if self.last is None else np.log(self.chain[self.last] + 1.0 / K)]
         found["softmax"] = [one.scores(z, K) for one in self.softmax]
         found["passive_aggressive"] = [W[:K] @ row for W in self.aggressive]
-        found["least_squares"] = [self.RW @ row]
         found["discriminant"] = [self.discriminant(z)]
         found["products"] = [one.scores(pairs, K) for one in self.products]
         found["tiles"] = [sum((self.tiles.get(key, np.zeros(K)) for key in keys), np.zeros(K))]
@@ -131,7 +131,6 @@ class Members:
         before, row = self.K, np.append(1.0, z)
         pairs, waves, keys = self.features(z, active)
         if self.clock == 0:
-            self.RA, self.RB = np.eye(len(row)), np.zeros((len(row), 0))
             self.aggressive = [np.zeros((0, len(row))) for _ in S.strengths]
             for one, f in zip(
                 [*self.softmax, *self.products, *self.fourier],
@@ -163,12 +162,6 @@ class Members:
                 pace = min(strength * weight, loss / (2.0 * row @ row))
                 W[code] += pace * row
                 W[other] -= pace * row
-        self.RB = np.pad(self.RB, ((0, 0), (0, K - before)))
-        target = np.eye(K)[code]
-        self.RA, self.RB = KEEP * self.RA + weight * np.outer(row, row), KEEP * self.RB + weight * np.outer(row, target)
-        place = self.clock % len(row)
-        self.RA[place, place] += 1.0 - KEEP ** len(row)
-        self.RW = np.linalg.solve(self.RA, self.RB).T
         tables = max(len(keys), 1)
         empty = dict.fromkeys(keys, np.zeros(0))
         self.tiles = {key: grown(value, K) for key, value in (empty | self.tiles).items()}
@@ -182,80 +175,62 @@ class Members:
         self.clock += 1
 
 
-class Calibration:
-    """One factor of the scores."""
-
-    def __init__(self):
-        self.factor, self.curvature = 1.0, 1.0
-
-    def chances(self, scores):
-        return np.maximum(log_softmax(self.factor * scores), np.log(S.least_chance))
-
-    def learn(self, scores, code):
-        p = softmax(self.factor * scores)
-        mean = p @ scores
-        self.curvature = KEEP * self.curvature + (1.0 - KEEP) + p @ np.square(scores - mean)
-        step = self.factor - (mean - scores[code]) / self.curvature
-        self.factor = np.clip(step, self.factor / 2, 2 * self.factor)
-
-
 class Pool:
-    """Losses are kept row by row, and weights follow from them by the formula of `pooling.py`."""
+    """All rows are kept: shares are sums over all rows after which the best answer may have changed last."""
 
     def __init__(self, size):
-        self.history, self.rate_history = [], []
-        self.hessian, self.linear = S.ridge * np.eye(1 + size), None
+        self.chances, self.losses = [], np.zeros(size)
+        self.hessian = S.ridge * np.eye(1 + size)
         self.weights, self.clock = np.eye(1, 1 + size)[0], 0
 
-    @staticmethod
-    def shares(history, half_life, size):
-        ages = np.arange(len(history))[::-1]
-        losses = sum((2.0 ** (-age / half_life) * row for age, row in zip(ages, history, strict=True)), np.zeros(size))
-        return softmax(-losses)
+    def shares(self):
+        """Return the chance that each answer is the best now, if the best may change before each row.
 
-    def mean(self, chances):
-        rates = S.loss_half_lives
-        self.means = np.array([log_softmax(self.shares(self.history, h, len(chances)) @ chances) for h in rates])
-        mixed = self.shares(self.rate_history, S.half_life, len(rates)) @ self.means
-        return np.maximum(log_softmax(mixed), np.log(S.least_chance))
+        The last change lies before row t = 0 … n, all answers equally likely since; Bayes' rule does the rest.
+        """
+        size = len(self.losses)
+        joint = [np.full(size, 1.0 / size)]  # a line for each row that may have come first after the last change
+        for chances in self.chances:
+            joint = [line * chances for line in joint]
+            total = np.sum(joint)
+            joint = [KEEP * line / total for line in joint] + [np.full(size, (1.0 - KEEP) / size)]
+        return np.sum(joint, axis=0)
 
-    def answer(self, chances):
-        self.inputs = np.vstack([self.mean(chances), chances])
+    def answer(self, logs):
+        mean = np.log(self.shares() @ np.exp(logs))
+        self.inputs = np.vstack([mean, logs])
         return log_softmax(self.weights @ self.inputs)
 
     def learn(self, code):
         p = softmax(self.weights @ self.inputs)
         gradient = self.inputs @ p - self.inputs[:, code]
-        self.history.append(-self.inputs[1:, code])
-        self.rate_history.append(-np.maximum(self.means[:, code], np.log(S.least_chance)))
+        self.chances.append(np.exp(self.inputs[1:, code]))
+        self.losses = KEEP * self.losses - self.inputs[1:, code]
         size = len(self.weights)
         self.hessian = KEEP * self.hessian + np.outer(gradient, gradient)
         self.weights = self.weights - np.linalg.solve(self.hessian, gradient)
-        place, ridge = self.clock % size, S.ridge * (1.0 - KEEP**size)
-        self.hessian[place, place] += ridge
-        error = (1.0 if place == 0 else 0.0) - self.weights[place]
-        self.weights = self.weights + error * ridge * np.linalg.inv(self.hessian)[place]
+        if self.clock % TURN == 0:
+            place, ridge = self.clock // TURN % size, S.ridge * (1.0 - KEEP ** (TURN * size))
+            self.hessian[place, place] += ridge
+            error = (1.0 if place == 0 else 0.0) - self.weights[place]
+            self.weights = self.weights + error * ridge * np.linalg.inv(self.hessian)[place]
         self.clock += 1
 
 
 def contest(X, codes, weights, directions, in_order):
     """Return for each row: known classes, scores of every answer by member, log-probabilities of the contest."""
     columns, members = Standardiser(), Members(directions)
-    calibrations, pool, out = {}, None, []
+    pool, out = None, []
     for x, code, weight in zip(X, codes, weights, strict=True):
         z, active = columns.point(x)
         answers, answer = {}, None
         if members.K:
             answers = {k: v for k, v in members.answers(z, active).items() if in_order or k != "label_chain"}
-            flat = [((name, i), s) for name, scores in answers.items() for i, s in enumerate(scores)]
+            flat = np.array([log_softmax(one) for scores in answers.values() for one in scores])
             pool = pool or Pool(len(flat))
-            for key, _ in flat:
-                calibrations.setdefault(key, Calibration())
-            answer = pool.answer(np.array([calibrations[key].chances(s) for key, s in flat]))
+            answer = pool.answer(np.maximum(flat, np.log(S.least_chance)))
             if code < members.K and weight > 0:
                 pool.learn(code)
-                for key, s in flat:
-                    calibrations[key].learn(s, code)
         out.append((members.K, answers, answer))
         if weight > 0:
             columns.learn(x, weight)

@@ -11,13 +11,19 @@ from kampong._core.lazy import load_when_used
 PARTS = ("typer", "rich", "pyarrow", "msgspec", "tornado")
 
 
+UNUSED = ("scipy.stats", "scipy.special", "pandas", "numpy.f2py", "asyncio")
+"""What SciPy and scikit-learn import, which takes longer than to learn a short stream."""
+
+NARWHALS = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
+"""What scikit-learn asks whether rows are a table; a package stands before its parts."""
+
+
 def main() -> None:
     """Run the command line, if its parts are installed."""
     # More than a quarter of a short command was the search for garbage among libraries just loaded, and at the end.
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
-    # SciPy and scikit-learn import these, which takes longer than to learn a short stream.
-    load_when_used("scipy.stats", "pandas", "numpy.f2py")
+    load_when_used(*UNUSED, *NARWHALS)
     try:
         from kampong.cli import main as run
 

@@ -22,7 +22,7 @@ from kampong.heads.calibration import ValidationRows
 from kampong.predictor import Predictor
 from kampong.selection.choose import Choice, choose, choose_parameter
 from kampong.selection.folds import columns_again
-from kampong.selection.leave_one_out import AtRidge, Curve, LeaveOneOut, least_ridges
+from kampong.selection.leave_one_out import Curve, LeaveOneOut, at_ridges, least_ridges
 from kampong.selection.losses import HeldOutLosses
 from kampong.selection.scales import OWN, SCALES, own_units
 from kampong.selection.settings import SETTINGS
@@ -238,7 +238,7 @@ def _make(
     chosen: Selected,
 ) -> Predictor:
     """Return the predictor of statistics in the units they are in."""
-    choice, space, source = chosen
+    choice, space, source, _ = chosen
     kind = recipe.criterion
     value = recipe.value if recipe.value is not None else kind.usual(statistics) if choice is None else choice.value
     if keep is not None and choice is not None and space is not None:
@@ -311,16 +311,14 @@ class Selected(NamedTuple):
         The space it was chosen in, where that is used again.
     source : Source or None
         What makes the evidence on heads.
+    least : float
+        The selection loss at the parameter, by which units of the columns are compared.
     """
 
     choice: Choice | None
     space: Krylov | None
     source: Source | None
-
-    @property
-    def least(self) -> float:
-        """The least selection loss of the parameter, infinite where it was not chosen."""
-        return math.inf if self.choice is None or not len(self.choice.losses) else float(self.choice.losses.min())
+    least: float = math.inf
 
 
 def _open(recipe: Recipe, statistics: ClassMeans, keep: Predictor | None) -> Selected:
@@ -339,12 +337,12 @@ def _choose(recipe: Recipe, views: list[ClassMeans]) -> list[Selected]:
     if left_out[0].few:
         return [Selected(None, None, None)] * len(views)
     nothing = np.empty(0)
-    curves = least_ridges(left_out) if given is None else [Curve(given, nothing, nothing, None)] * len(views)
-    found = []
-    for rows, (ridge, nodes, losses, mixture) in zip(left_out, curves, strict=True):
-        choice, positive = Choice(ridge, nodes, losses, len(rows.validation_rows)), max(ridge, 1e-9 * rows.usual)
-        found.append(Selected(choice, None, AtRidge(rows, positive, mixture)))
-    return found
+    curves = least_ridges(left_out) if given is None else [Curve(given, nothing, nothing)] * len(views)
+    ridges = [max(curve.ridge, 1e-9 * rows.usual) for rows, curve in zip(left_out, curves, strict=True)]
+    return [
+        Selected(Choice(curve.ridge, curve.nodes, curve.losses, len(at.rows.validation_rows)), None, at, at.loss)
+        for curve, at in zip(curves, at_ridges(left_out, ridges), strict=True)
+    ]
 
 
 def _choose_held_out(recipe: Recipe, statistics: ClassMeans) -> Selected:
@@ -352,7 +350,8 @@ def _choose_held_out(recipe: Recipe, statistics: ClassMeans) -> Selected:
     given = recipe.value
     asked = (recipe.criterion, statistics, recipe.n_components, recipe.head, given)
     found, space, source = choose_parameter(*asked, provisional=recipe.provisional)
-    return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None)
+    least = math.inf if found is None or not len(found.losses) else float(found.losses.min())
+    return Selected(found, space, source if recipe.head in ("auto", BEST, *TRIED, *TRAINED) else None, least)
 
 
 def _shift(priors: Float, statistics: ClassMeans) -> Float:

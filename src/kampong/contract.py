@@ -228,12 +228,6 @@ class StreamModel(Protocol):
     def copy(self) -> Self:
         """Return a copy that later rows do not change: a stream solves it while it learns on."""
 
-    def to_state(self) -> dict[str, Any]:
-        """Return what was learnt, by name: a second model of a stream is saved with the first."""
-
-    def from_state(self, contents: Contents) -> Self:
-        """Return a model with the same parameters and the state that `to_state` wrote, each value checked."""
-
     def predictor_from(self, contents: Contents) -> Predictor:
         """Return a predictor of this model that a file holds: a resumed stream predicts the same bits."""
 
@@ -459,14 +453,6 @@ class PartialFitModel:
     def copy(self) -> Self:
         """Refuse."""
         self._refuse("be solved beside a stream")
-
-    def to_state(self) -> dict[str, Any]:
-        """Refuse."""
-        self._refuse("be saved beside another model")
-
-    def from_state(self, contents: Contents) -> Self:
-        """Refuse."""
-        self._refuse("be saved beside another model")
 
     def predictor_from(self, contents: Contents) -> Predictor:
         """Refuse."""

@@ -107,8 +107,10 @@ def test_mistakes_are_answered(tmp_path, capfd):
     assert str(tmp_path / "bad") in call(capfd, "predict", a, "-m", tmp_path / "bad", expect=4).err
     assert "Choose another place" in call(capfd, "predict", a, "-m", m, "-o", tmp_path / "no" / "x", expect=5).err
     (tmp_path / "c.csv").write_text("x1,x2,x3\n1,2,3\n")
+    # its columns are the model's own, so none of them is the one that was meant
     assert (
-        "the model needs: no column is named 'x4'" in call(capfd, "predict", tmp_path / "c.csv", "-m", m, expect=2).err
+        "the model needs: no column is named 'x4'. The columns are 'x1', 'x2', 'x3'."
+        in call(capfd, "predict", tmp_path / "c.csv", "-m", m, expect=2).err
     )
     (tmp_path / "d.csv").write_text("x1,x2,x3,x4,kind\n1,2,3,4,a\n1,2,3,4\n")
     strict = call(capfd, "learn", tmp_path / "d.csv", "-l", "kind", "-m", tmp_path / "n", "--strict", expect=3)

@@ -37,14 +37,16 @@ def test_the_first_fit_of_a_small_table_compiles_nothing(tmp_path):
     assert [path.name for path in tmp_path.rglob("*.nbi")] == []
 
 
-def test_the_first_stream_of_a_few_rows_compiles_nothing(tmp_path):
+def test_the_first_stream_of_a_few_rows_compiles_nothing_and_waits_for_no_compiler(tmp_path):
     rng = np.random.default_rng(0)
     lines = [",".join([*(f"{x:.3f}" for x in rng.normal(size=4) + i % 3), f"c{i % 3}"]) for i in range(150)]
     (tmp_path / "rows.csv").write_text("a,b,c,d,label\n" + "\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "kampong", "learn", "rows.csv", "--label", "label", "-m", "m", "--quiet"]
+    command = [sys.executable, "-X", "importtime", "-m", "kampong", "learn", "rows.csv", "--label", "label", "-m", "m"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run(command, env=environment, cwd=tmp_path, check=True)
+    done = subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert (tmp_path / "m").exists()
+    assert not [line for line in done.stderr.splitlines() if line.endswith(" numba")]
+    assert [line for line in done.stderr.splitlines() if line.endswith(" sklearn")]
     assert [path.name for path in tmp_path.rglob("*.nbi")] == []
 
 

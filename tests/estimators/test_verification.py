@@ -8,8 +8,7 @@ from scipy import sparse, special
 
 import kampong
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
-from kampong.estimators.two_covariances import TwoCovariances, Verifier
-from kampong.estimators.verification import _Whitened
+from kampong.estimators.verification import TwoCovariances, Verifier, _Whitened
 from problems import at_most, problem, seeds
 from reference import same_class_ratio, two_covariances
 

@@ -23,8 +23,7 @@ from kampong import (
 )
 from kampong.criteria import FisherCriterion
 from kampong.statistics import ClassMeans, ClassScatter
-from kampong.statistics.all_rows import ClassRows, within_squares, within_times
-from kampong.statistics.remote_rows import PartRows, drawn
+from kampong.statistics.all_rows import ClassRows, PartRows, drawn, within_squares, within_times
 
 HEADS = (
     "auto",

@@ -41,28 +41,36 @@ def test_exponentials_beyond_the_range_stay_finite_and_nan_stays():
     assert np.isnan(out[4])
 
 
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 31, 200])
+def test_an_inner_product_is_that_of_numpy(size):
+    left, right = np.random.default_rng(size).normal(size=(2, size))
+    assert arithmetic.dot(left, right) == pytest.approx(left @ right, rel=1e-13)
+    assert arithmetic.dot.py_func(left, right) == arithmetic.dot(left, right)
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 17, 21])
 def test_the_inverse_of_moments_is_that_of_a_solve(size):
     rng, keep = np.random.default_rng(size), 0.99
-    moments, inverse = np.eye(size), np.eye(size)
-    gain, back = np.zeros(size), np.zeros(size)
+    moments, inverse, gain = np.eye(size), np.eye(size), np.zeros(size)
     for step in range(300):
         row, weight, place, ridge = rng.normal(size=size), rng.uniform(0.1, 3.0), step % size, 1.0 - keep**size
-        arithmetic.update_inverse(inverse, row, weight, keep, place, ridge, gain, back)
+        arithmetic.add_to_inverse(inverse, row, weight, keep, gain)
         moments = keep * moments + weight * np.outer(row, row)
         np.testing.assert_allclose(gain, weight * np.linalg.solve(moments, row), rtol=1e-8, atol=1e-10)
+        arithmetic.add_ridge_to_inverse(inverse, place, ridge, gain)
         moments[place, place] += ridge
         unit = np.eye(size)[place]
-        np.testing.assert_allclose(back, ridge * np.linalg.solve(moments, unit), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(gain, ridge * np.linalg.solve(moments, unit), rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(inverse, np.linalg.inv(moments), rtol=1e-8, atol=1e-10)
 
 
 def test_both_triangles_of_an_inverse_stay_the_same():
     """A difference between them would grow while rows fade."""
     rng, size, keep = np.random.default_rng(0), 21, 0.5 ** (1 / 1000)
-    inverse, gain, back = np.eye(size), np.zeros(size), np.zeros(size)
+    inverse, gain = np.eye(size), np.zeros(size)
     mixed = rng.normal(size=(size, size))
     for step, row in enumerate(rng.normal(size=(50_000, size)) @ mixed):
-        arithmetic.update_inverse(inverse, row, 1.0, keep, step % size, 1.0 - keep**size, gain, back)
+        arithmetic.add_to_inverse(inverse, row, 1.0, keep, gain)
+        arithmetic.add_ridge_to_inverse(inverse, step % size, 1.0 - keep**size, gain)
     assert np.abs(inverse - inverse.T).max() <= 1e-12 * np.abs(inverse).max()
     assert np.linalg.eigvalsh(inverse).min() > 0.0

@@ -73,20 +73,26 @@ def test_the_contest_matches_the_naive_loop(in_order, seed, monkeypatch):
     np.testing.assert_allclose(contest.pools[0].state.weights, pool.weights, rtol=1e-5, atol=1e-6)
 
 
-def test_the_weights_of_members_follow_from_their_losses():
-    """Weights by the formula: losses halved every h rows, softmax of minus them, and the same among the half-lives."""
+def test_the_weights_of_members_are_chances_to_be_the_best_now():
+    """By Bayes' rule over all rows, if the best answer changes before a row with a small chance."""
     X, codes, weights = stream(rows=120)
     weights[:] = 1.0
-    contest, settings = Contest(Settings(), 100.0, 0, False), Settings()
+    contest = Contest(Settings(), 100.0, 0, False)
     contest.learn(X, codes, weights)
     directions = next(m for m in contest.members if m.name == "fourier").arrays["directions"]
     _, pool, _ = reference.contest(X, codes, weights, directions, False)
-    size = pool.history[0].size
-    shares = [pool.shares(pool.history, h, size) for h in settings.loss_half_lives]
-    wanted = pool.shares(pool.rate_history, settings.half_life, len(shares)) @ np.array(shares)
     found = contest.pools[0].member_weights()
-    np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(list(found.values()), pool.shares(), rtol=1e-6, atol=1e-9)
     assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_an_answer_that_joins_starts_with_the_least_share():
+    pool = Pool(Settings(), ["one", "two"])
+    pool.state.shares[:], pool.state.losses[:], pool.state.weights[:] = [0.9, 0.1], [1.0, 3.0], [0.5, 0.3, 0.2]
+    joined = pool.with_names(["two", "three", "one"])
+    assert joined.member_weights() == pytest.approx({"two": 0.1 / 1.1, "three": 0.1 / 1.1, "one": 0.9 / 1.1})
+    assert joined.state.losses.tolist() == [3.0, 3.0, 1.0]
+    assert joined.state.weights.tolist() == [0.5, 0.2, 0.0, 0.3]
 
 
 def test_a_change_of_the_last_bits_moves_no_answer():
@@ -188,7 +194,7 @@ def test_each_loop_is_compiled_for_one_form_of_its_arguments(monkeypatch):
         copy.deepcopy(contest).predict(X)
         loops = [name for name in dispatchers() if name.endswith("._step") or "pooling" in name]
         assert len(loops) > 10
-    called = ("._step", ".calibrate", "._pool", ".standardise", ".update_inverse", ".cap_large_entries")
+    called = ("._step", ".log_chances", "._pool", ".standardise", ".add_to_inverse", ".cap_large_entries")
     found = {name: len(one.signatures) for name, one in dispatchers().items() if name.endswith(called)}
     assert found == dict.fromkeys(found, 1)
 
@@ -251,10 +257,10 @@ def test_a_copy_keeps_its_time():
 def test_a_recent_loss_is_a_mean_whose_rows_are_forgotten():
     rng, pool = np.random.default_rng(0), Pool(Settings(), ["one", "two"])
     assert pool.recent_loss("one") == pool.recent_loss("three") == (0.0, 0.0)
-    logs = np.log(rng.dirichlet([1.0, 1.0], size=(50, 2)).transpose(0, 2, 1)).copy()
-    codes, ones = rng.integers(2, size=50), np.ones(50, dtype=bool)
-    pool.step(logs, np.arange(2), codes, np.full(50, 2), ones)
-    weights = 0.5 ** (np.arange(50)[::-1] / max(Settings.loss_half_lives))
+    chances = rng.dirichlet([1.0, 1.0], size=(50, 2)).transpose(0, 2, 1).copy()
+    logs, codes, ones = np.log(chances), rng.integers(2, size=50), np.ones(50, dtype=bool)
+    pool.step(logs, chances, np.arange(2), codes, np.full(50, 2), ones)
+    weights = 0.5 ** (np.arange(50)[::-1] / Settings.half_life)
     for place, name in enumerate(pool.names):
         loss, rows = pool.recent_loss(name)
         assert loss == pytest.approx(np.average(-logs[np.arange(50), codes, place], weights=weights), rel=1e-12)

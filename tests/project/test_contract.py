@@ -157,7 +157,6 @@ def test_learning_through_the_contract_is_partial_fit(estimator):
         (lambda one: one.move_columns(np.arange(4), 5), "cannot gain or move columns after its first batch."),
         (lambda one: one.merge(one), "cannot be merged: two of its models are not the model of all rows."),
         (lambda one: one.unlearn(np.zeros((1, 4)), np.zeros(1)), "cannot take rows out again."),
-        (lambda one: one.to_state(), "cannot be saved beside another model."),
         (lambda one: one.copy(), "cannot be solved beside a stream."),
     ],
 )

@@ -59,7 +59,8 @@ def test_the_python_of_a_page_runs_and_prints_what_it_shows(path, tmp_path, monk
     names = {"__name__": "__main__"}
     if path.name == "stream.md":  # it begins with a file of the reader
         flowers = load_iris(as_frame=True)
-        flowers.data.assign(species=flowers.target_names[flowers.target]).to_csv("flowers.csv", index=False)
+        rows = flowers.data.assign(species=flowers.target_names[flowers.target])
+        rows.sample(frac=1, random_state=0).to_csv("flowers.csv", index=False)
     for text, shown in shown_blocks(path):
         code = compile(text, str(path), "exec")
         if path.name not in ELSEWHERE:

@@ -33,7 +33,11 @@ NOT_MEASURED = {
     "docs/guide/cluster.md": dict.fromkeys(("68", "13", "11", "1.25", "270"), "computed in the text from its inputs"),
     "docs/guide/deploy.md": {"30": "a default", "8": "a limit"},
     "docs/guide/reliability.md": {"512": "a limit"},
-    "docs/guide/stream.md": {"0.096": "a number in a cell", "2.5": "a number in a cell"},
+    "docs/guide/report.md": {"0.002": "the constant of an alarm", "10": "a limit"},
+    "docs/guide/records.md": {
+        **dict.fromkeys(("0.096", "2.5"), "a number in a cell"),
+        **dict.fromkeys(("4", "8", "64"), "a limit"),
+    },
     "docs/promises.md": {"1": "a limit"},
 }
 """Numbers with a decimal or a unit that are limits, definitions or examples, by page."""

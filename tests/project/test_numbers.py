@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CEILINGS = {
-    "_core": 2,
+    "_core": 3,
     "criteria.py": 2,
     "estimators": 4,
     "heads": 29,

@@ -5,6 +5,8 @@ import pytest
 from scipy import sparse
 
 from kampong import FisherDiscriminant, load
+from kampong.selection.leave_one_out import LeaveOneOut, at_ridges, least_ridges
+from kampong.statistics.reservoir import SampledScatter
 
 ROWS, COLUMNS = 2000, 40
 
@@ -103,9 +105,11 @@ def test_the_reason_names_both_losses():
         f"The columns are divided by their standard deviations: the selection loss on validation rows is {plain:.4f} "
         f"as they are and {scaled:.4f} divided by their standard deviations."
     )
-    for scale in (False, True):
-        losses = FisherDiscriminant(scale=scale).fit(harmed, y).choice_.losses
-        assert losses.min() == pytest.approx(scaled if scale else plain, rel=1e-9)
+    statistics = SampledScatter(harmed.shape[1]).update(harmed, y)
+    for view, loss in ((statistics, plain), (statistics.in_units(statistics.units()), scaled)):
+        rows = LeaveOneOut(view)
+        found = at_ridges([rows], [least_ridges([rows])[0].ridge])[0]
+        assert found.loss == pytest.approx(loss, rel=1e-6)
 
 
 def test_the_reason_says_why_only_one_was_tried():

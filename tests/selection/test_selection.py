@@ -26,8 +26,8 @@ from kampong.heads.calibration import (
     selection_loss,
 )
 from kampong.heads.quadratic import ClassShapes
-from kampong.selection.evidence import among_means
-from kampong.selection.leave_one_out import LeaveOneOut, least_ridges
+from kampong.selection.evidence import among_means, gaussian_scores
+from kampong.selection.leave_one_out import LeaveOneOut, at_ridges, least_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.statistics.all_rows import ClassRows
 from kampong.statistics.held_out import TrainingStatistics
@@ -164,16 +164,16 @@ def test_several_ridges_and_units_at_once_are_each_alone(seed, features):
     plain = SampledScatter(features).update(X, y)
     views = [LeaveOneOut(plain), LeaveOneOut(plain.in_units(plain.units()))]
     ridges = views[0].usual * np.array([0.01, 1.0, 30.0])
-    whole, few = views[0].parts(ridges), views[0].validation_rows
-    scores, noise = views[0].members(whole, few)
+    whole = views[0].gaussian(ridges, 20)
     for place, ridge in enumerate(ridges):
         alone = views[0].parts(float(ridge))
-        for name in ("products", "squares", "regression"):
-            one = getattr(alone, name)
-            np.testing.assert_allclose(getattr(whole, name)[place], one, atol=1e-9 * np.abs(one).max())
-        expected = views[0].members(alone, few)
-        np.testing.assert_allclose(scores[place], expected[0], rtol=1e-7, atol=1e-7 * np.abs(expected[0]).max())
-        assert noise[place] == pytest.approx(float(expected[1]))
+        expected = gaussian_scores(alone.products, alone.squares, views[0].log_priors)[:20]
+        np.testing.assert_allclose(whole[place, 0], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_array_equal(whole[place, 1], np.tile(views[0].log_priors, (20, 1)))
+    for together, view, ridge in zip(at_ridges(views, [0.1, 0.2]), views, [0.1, 0.2], strict=True):
+        one = at_ridges([view], [ridge])[0]
+        np.testing.assert_array_equal(together.scores, one.scores)
+        assert together.loss == pytest.approx(one.loss, rel=100 * GAIN)
     for together, view in zip(least_ridges(views), views, strict=True):
         one = least_ridges([view])[0]
         # Newton's method ends after a step that gains less than GAIN; what is left is of that order

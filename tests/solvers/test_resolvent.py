@@ -43,6 +43,19 @@ def test_products_with_rows_far_from_the_origin_and_with_several_labels():
         np.testing.assert_allclose(ClassRows(6).update(rows, Y).within_times(block), expected, atol=1e-11)
 
 
+def test_products_of_a_few_rows_at_a_time_are_those_of_all(monkeypatch):
+    X, y = problem(9, classes=9, rows=120, features=30)
+    rows, block = ClassRows(30).update(X, y), np.random.default_rng(0).standard_normal((9, 30))
+    expected = rows.within_times(block.T).T
+    monkeypatch.setattr(resolvent, "PRODUCT_BYTES", 8 * 30 * 4)
+    monkeypatch.setattr(resolvent, "FEWEST", 2)
+    calls = []
+    whole = rows.within_times
+    monkeypatch.setattr(rows, "within_times", lambda columns: calls.append(columns.shape) or whole(columns))
+    np.testing.assert_allclose(resolvent._within(rows, block), expected, atol=1e-12)
+    assert calls == [(30, 4), (30, 4), (30, 1)]
+
+
 @given(data=problems(), epsilon=st.floats(0.05, 1.5), ridge=st.sampled_from([1e-2, 1.0]))
 def test_a_whole_krylov_space_gives_the_exact_directions(data, epsilon, ridge):
     X, y = data

@@ -11,10 +11,9 @@ import dask.array as da
 
 from kampong import FisherDiscriminant, InterClassScatter, MarginSubspace, from_bytes
 from kampong.adapters import dask as on_dask
+from kampong.adapters.dask_margin import WideParts
 from kampong.adapters.dask_parts import parts_of
-from kampong.adapters.dask_rows import WideParts
-from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.all_rows import ClassRows, PartRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning")
 WIDTH = 9000

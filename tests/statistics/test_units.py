@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from kampong.data.labels import Members
-from kampong.statistics.all_rows import ClassRows, within_squares, within_times
+from kampong.statistics.all_rows import ClassRows, PartRows, within_squares, within_times
 from kampong.statistics.means import ClassMeans
-from kampong.statistics.remote_rows import PartRows
 from kampong.statistics.reservoir import ClassReservoir
 from kampong.statistics.units import capped, divided
 

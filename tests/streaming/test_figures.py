@@ -132,7 +132,7 @@ def test_copies_are_asked_about_the_same_rows_under_any_cut(cuts, size):
     edges = sorted({n, *cuts, *range(0, n, size)})
     for edge in edges:
         while first < edge:
-            stop = min(edge, delays.next_copy)
+            stop = min(edge, *(one.due for one in delays.each))
             rows = np.arange(first, stop)
             delays.score(rows[:, None], rows, first)
             first = stop

@@ -21,7 +21,7 @@ from kampong.statistics.scatter import WIDEST
 from kampong.streaming import Layout, Source, formats, learn
 from kampong.streaming.apply_model import apply
 from kampong.streaming.errors import LearntError, OutputError, RecordError, ResumeError, SourceError, StreamError
-from kampong.streaming.history.delays import Delays
+from kampong.streaming.history.delays import Delay
 from kampong.streaming.inspection import describe, merge_files
 from kampong.streaming.sources import blocks, source
 from stream_problems import without_clock, write_points
@@ -478,7 +478,7 @@ def test_a_predictor_solved_beside_the_stream_comes_at_its_row_under_any_cut(tmp
         return step(self, X, y, predictor, *more)
 
     monkeypatch.setattr(FisherModel, "predict_then_learn", records)
-    monkeypatch.setattr(Delays, "next_copy", 10**9)
+    monkeypatch.setattr(Delay, "due", property(lambda self: 10**9, lambda self, due: None), raising=False)
     for size in (2000, 7000, 10**7):
         asked.clear()
         monkeypatch.setattr(blocks, "SMALLEST", size)

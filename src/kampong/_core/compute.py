@@ -13,13 +13,11 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-import numba
 import numpy as np
-from numba.core import event
 from scipy import sparse
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from kampong._core.compiling import compiling
+from kampong._core.compiling import Compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,38 +46,19 @@ R = TypeVar("R")
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
-def compiled(function: Callable[P, R], *, error_model: str = "python", **more: Any) -> Callable[P, R]:
-    """Compile a loop with numba, without the interpreter lock and with its machine code kept on disk.
+def compiled(function: Callable[P, R], *, error_model: str = "python", **more: Any) -> Compiled[P, R]:
+    """Compile a loop with numba when it is first called, without the interpreter lock, machine code kept on disk.
 
     Sums may be reordered (`reassoc`), which lets them use vector units: the pass over dense rows took 0.6 of the
     time in a measurement of one thread. NaN and infinity still propagate. Threads are our own (`run`), because numba's
     abort the process when two Python threads enter them or after a fork.
     """
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": error_model, **more}
-    try:
-        result: Callable[P, R] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the installation nor the home can be written: compiled again in each process
-        result = numba.njit(**options)(function)
-    return result
+    return Compiled(function, **{"fastmath": {"reassoc", "contract"}, "error_model": error_model, **more})
 
 
-def vectorised(function: Callable[P, R]) -> Callable[P, R]:
+def vectorised(function: Callable[P, R]) -> Compiled[P, R]:
     """Compile a loop whose divisions are NumPy's: without a check for 0, which keeps a loop from vector units."""
     return compiled(function, error_model="numpy")
-
-
-class _Compilations(event.Listener):
-    """Pass on which loops numba compiles because no cache holds them."""
-
-    def on_start(self, event: Any) -> None:
-        """Tell that a compilation begins."""
-        compiling(event.data["dispatcher"].py_func.__module__)
-
-    def on_end(self, event: Any) -> None:
-        """Tell nothing."""
-
-
-event.register("numba:compile", _Compilations())
 
 
 def available_threads() -> int:

@@ -42,7 +42,8 @@ class _Waiting(ModuleType):
 def load_when_used(*names: str) -> None:
     """Let each library be loaded when one of its names is first used, even if another one imports it before.
 
-    A library that is loaded already, or not installed, stays as it is.
+    A library that is loaded already, or not installed, stays as it is. Name a package before its parts, so that they
+    do not load it.
     """
     for name in names:
         try:

@@ -29,9 +29,8 @@ from kampong.statistics.sampling import row_keys
 
 with extra("dask", "kampong.adapters.dask"):
     from kampong.adapters.dask_groups import Steps, spread, threads_of
-    from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin
+    from kampong.adapters.dask_margin import MARGIN_MODELS, fit_margin, fit_rows
     from kampong.adapters.dask_parts import NoWorkersError, compute, parts_of
-    from kampong.adapters.dask_rows import fit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

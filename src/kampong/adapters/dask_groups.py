@@ -111,11 +111,6 @@ def spread(parts: Parts, title: str, steps: Steps, given: Any, threads: dict[str
         Given to every leaf, and once in the graph.
     threads : dict
         The threads of each worker, from `threads_of`: how many tasks keep them busy, and where neighbours go.
-
-    Returns
-    -------
-    Delayed
-        The last value.
     """
     count = len(parts.arguments)
     size = group_size(count, sum(threads.values()))

@@ -43,11 +43,6 @@ def files_of(where: Any) -> list[str]:
     ----------
     where : str, path or sequence of them
         Files, folders, or patterns with ``*``, ``?`` or ``[…]``.
-
-    Returns
-    -------
-    list of str
-        Each file once, in the order given.
     """
     found: dict[str, None] = {}
     for one in [where] if isinstance(where, str | os.PathLike) else where:
@@ -86,28 +81,7 @@ def schema_of(
     *,
     untrusted: bool = False,
 ) -> tuple[Layout, Schema]:
-    """Return what is known of the columns of files: from the first that has records.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The files.
-    label : str or None
-        The column of the class.
-    layout : Layout or None
-        What the user says of the files.
-    classes : sequence
-        The only labels allowed, where they are known.
-    untrusted : bool
-        As in `Source`.
-
-    Returns
-    -------
-    layout : Layout
-        With the label.
-    schema : Schema
-        What every record must look like.
-    """
+    """Return what is known of the columns of files: from the first that has records."""
     layout = layout or Layout()
     if layout.tfidf:
         raise SourceError(
@@ -159,24 +133,7 @@ def batches_of(path: str, layout: Layout, schema: Schema, counts: Counts) -> Ite
 
 
 def records_of(path: str, layout: Layout, schema: Schema, *, untrusted: bool = False) -> Iterator[Any]:
-    """Yield the batches of one file, with their dead letters; its columns are found by the names of the schema.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    layout : Layout
-        What is known of it.
-    schema : Schema
-        What its records must look like.
-    untrusted : bool
-        As in `Source`.
-
-    Yields
-    ------
-    Batch
-        Rows, labels and dead letters.
-    """
+    """Yield the batches of one file, with their dead letters; its columns are found by the names of the schema."""
     try:
         opened = _opened(path, layout, schema.classes, schema, untrusted=untrusted)
     except ColumnError as error:

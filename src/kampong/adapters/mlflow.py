@@ -216,11 +216,6 @@ class Served:
             The rows.
         params : dict, optional
             {"method": "predict_proba"} for probabilities, "transform" for coordinates.
-
-        Returns
-        -------
-        array
-            One entry, or one row, for each row.
         """
         method = (params or {}).get("method", "predict")
         known = {name: stream_model(self.model).read(name) for name in ANSWERS}

@@ -125,13 +125,6 @@ def reduce_files(
         Those of `kampong.adapters.engines`.
     watch : callable, optional
         Called at the beginning and at the end with the parts done and all parts.
-
-    Returns
-    -------
-    bytes
-        Those of a model file.
-    str
-        JSON: what was set aside.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, functions

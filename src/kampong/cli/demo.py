@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,6 @@ import typer
 from kampong.cli.common import Quiet, app, say
 
 FORGOTTEN = "7"
-PEERS = ("SGDClassifier", "MLPClassifier")
 
 
 @app.command(epilog="Examples:\n\n  kampong demo\n\n  kampong demo --folder /tmp/demo --serve")
@@ -37,8 +36,7 @@ def demo(
     digits, model, out, report = (home / f for f in ("digits.csv", "digits.kampong", "predictions.csv", "report.html"))
     write_digits(digits)
     command = ["learn", str(digits), "--label", "digit", "--model", str(model), "--out", str(out)]
-    with ExitStack() as running:  # one process per peer, because each takes longer than everything else
-        others = [running.enter_context(_peer(name, digits)) for name in PEERS]
+    with _peers(digits) as others:  # they take as long as everything else, so they run at the same time
         try:
             say(quiet, "1. Learn a stream of 1,797 handwritten digits. Each is predicted before it is learnt.\n")
             _remove(model, out)
@@ -57,12 +55,9 @@ def demo(
             say(quiet, f"   Killed after {rows:,} rows. Model and predictions are {said}.")
 
             say(quiet, "\n3. Compare: the same stream for two learners of scikit-learn, all at their defaults.\n")
-            accuracies = {"kampong": found[2]}
-            for name, other in zip(PEERS, others, strict=True):
-                accuracies[name] = float(other.communicate()[0])
+            accuracies = {"kampong": found[2], **json.loads(others.communicate()[0])}
         finally:
-            for other in others:
-                other.kill()
+            others.kill()
     for name, accuracy in sorted(accuracies.items(), key=lambda one: -one[1]):
         say(
             quiet, f"   {name:<14}{accuracy:6.1%} correct  {'█' * round(200 * (1 - accuracy))} {1 - accuracy:.1%} wrong"
@@ -135,38 +130,39 @@ def _killed(command: list[str], out: Path, stop_at: int) -> int:
     return rows
 
 
-def _peer(name: str, digits: Path) -> subprocess.Popen[bytes]:
-    """Begin to let a peer learn the stream, in a process of its own."""
-    command = f"from kampong.cli.demo import peer; peer({name!r}, {str(digits)!r})"
+def _peers(digits: Path) -> subprocess.Popen[bytes]:
+    """Begin to let the peers learn the stream, in a process of their own."""
+    command = f"from kampong.cli.demo import peers; peers({str(digits)!r})"
     return subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE)
 
 
-def peer(name: str, digits: str) -> None:
-    """Print the accuracy of a learner of scikit-learn, each row first predicted and then learnt.
+def peers(digits: str) -> None:
+    """Print the accuracies of two learners of scikit-learn as JSON; each row is first predicted and then learnt.
 
-    Its columns are scaled by what came so far.
+    Their columns are scaled by the mean and variance of the rows so far.
 
     Parameters
     ----------
-    name : str
-        The name of its class.
     digits : str
         The CSV file of the stream, whose last column is the label.
     """
     import numpy as np
     from sklearn.linear_model import SGDClassifier
     from sklearn.neural_network import MLPClassifier
-    from sklearn.preprocessing import StandardScaler
 
     table = np.loadtxt(digits, delimiter=",", skiprows=1)
-    X, y, scaler = table[:, :-1], table[:, -1].astype(int), StandardScaler()
-    learners: dict[str, Any] = {"SGDClassifier": SGDClassifier, "MLPClassifier": MLPClassifier}
-    model, right = learners[name](random_state=0), 0
-    for i in range(len(X)):
-        row, label = X[i : i + 1], y[i : i + 1]
-        known = scaler.transform(row) if i else row
-        scaled = scaler.partial_fit(row).transform(row)
-        if i:
-            right += int(model.predict(known)[0] == label[0])
-        model.partial_fit(scaled, label, classes=np.arange(10))
-    print(right / (len(X) - 1))
+    X, y = table[:, :-1], table[:, -1].astype(int)
+    n = np.arange(1, len(X) + 1)[:, None]
+    mean = np.cumsum(X, axis=0) / n
+    variance = np.cumsum(X**2, axis=0) / n - mean**2  # whole numbers up to 16: nothing is lost
+    scale = np.where(variance > 1e-12, np.sqrt(np.maximum(variance, 0.0)), 1.0)
+    accuracies = {}
+    for learner in (SGDClassifier, MLPClassifier):
+        model = learner(random_state=0).partial_fit((X[:1] - mean[:1]) / scale[:1], y[:1], classes=np.arange(10))
+        right = 0
+        for i in range(1, len(X)):
+            known, now = ((X[i : i + 1] - mean[j]) / scale[j] for j in (i - 1, i))
+            right += int(model.predict(known)[0] == y[i])
+            model.partial_fit(now, y[i : i + 1])
+        accuracies[learner.__name__] = right / (len(X) - 1)
+    print(json.dumps(accuracies))

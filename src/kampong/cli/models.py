@@ -85,7 +85,7 @@ def merge(
     from kampong.streaming.inspection import merge_files
 
     if len(models) < 2:
-        raise UsageError("merge needs two model files or more.")
+        raise UsageError(f"merge needs two model files or more, got {len(models)}.")
     merged = merge_files(models, out, key=key)
     say(quiet, f"{out}: {merged.n_samples_seen_:,} rows, {len(merged.classes_)} classes.")
 

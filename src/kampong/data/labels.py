@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kampong.data.validation import admit, kind_of_label
+from kampong.data.validation import admit, refuse_other_kinds
 from kampong.data.validation import is_indicator as is_indicator
 from kampong.files.contents import to_lines
 from kampong.files.model_errors import CheckpointError
@@ -156,14 +156,7 @@ class LabelIndex:
             All labels of the batch: True is not new beside 1, and is of another kind.
         """
         kinds = {type(label): label for label in y.tolist()} if y.dtype.kind == "O" else {}
-        examples = [*new, *kinds.values(), *y[:1].tolist()]
-        for label in examples:
-            kind, example = kind_of_label(label), (self.labels or examples)[0]
-            if kind != (known := kind_of_label(example)):
-                raise ValueError(
-                    f"y contains the label {label!r}, a {kind}, beside labels such as {example!r}, a {known}. "
-                    "Use one kind of label throughout the stream."
-                )
+        refuse_other_kinds([*new, *kinds.values(), *y[:1].tolist()], self.labels)
         joined = self._joined(y.dtype)
         if joined.kind == "U":
             self._check_strings(new)
@@ -247,20 +240,7 @@ def check_labels(index: LabelIndex, y: Any, n_rows: int) -> tuple[np.ndarray, In
 
 
 def codes_among(classes: np.ndarray, y: np.ndarray) -> Integer:
-    """Return the place of each label among the classes, −1 where it is none of them; compared exactly.
-
-    Parameters
-    ----------
-    classes : array of shape (n_classes,)
-        The classes.
-    y : array of shape (n,)
-        Labels, of any dtype.
-
-    Returns
-    -------
-    array of int of shape (n,)
-        The places.
-    """
+    """Return the place of each label among the classes, −1 where it is none of them; compared exactly."""
     places = {label: place for place, label in enumerate(classes.tolist())}
     values, inverse = np.unique(y, return_inverse=True)
     found = np.array([places.get(value, -1) for value in values.tolist()], dtype=np.int64)
@@ -306,11 +286,6 @@ def labels_state(labels: np.ndarray) -> dict[str, Any]:
     ----------
     labels : array of shape (n,)
         Booleans, numbers or strings, of any dtype that holds them.
-
-    Returns
-    -------
-    dict
-        What `labels_from` takes.
     """
     if labels.dtype.kind == "U" and too_wide(labels.itemsize // 4, len(labels), sum(map(len, labels.tolist()))):
         labels = np.array(labels.tolist())  # as wide as the longest
@@ -318,18 +293,7 @@ def labels_state(labels: np.ndarray) -> dict[str, Any]:
 
 
 def labels_from(contents: Contents) -> np.ndarray:
-    """Return the labels that `labels_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-
-    Returns
-    -------
-    array of shape (n,)
-        The labels.
-    """
+    """Return the labels that `labels_state` has written."""
     values, dtype = contents.lines("values"), contents.dtype("dtype")
     contents.finish()
     try:
@@ -346,18 +310,7 @@ def labels_from(contents: Contents) -> np.ndarray:
 
 
 def index_state(index: LabelIndex) -> dict[str, Any]:
-    """Return the classes seen so far as a state.
-
-    Parameters
-    ----------
-    index : LabelIndex
-        The classes.
-
-    Returns
-    -------
-    dict
-        What `index_from` takes.
-    """
+    """Return the classes seen so far as a state."""
     dtype = index.dtype
     return {
         "values": to_lines([] if dtype is None else _known(index.labels, dtype)),
@@ -366,18 +319,7 @@ def index_state(index: LabelIndex) -> dict[str, Any]:
 
 
 def index_from(contents: Contents) -> LabelIndex:
-    """Return the classes that `index_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-
-    Returns
-    -------
-    LabelIndex
-        The classes, numbered as they were.
-    """
+    """Return the classes that `index_state` has written."""
     index, values = LabelIndex(), contents.lines("values")
     dtype = contents.dtype("dtype") if "dtype" in contents else None
     contents.finish()

@@ -17,18 +17,7 @@ SPARSE = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
 
 
 def rows_state(X: Rows) -> dict[str, Any]:
-    """Return dense or sparse rows as a state.
-
-    Parameters
-    ----------
-    X : array or CSR matrix
-        The rows.
-
-    Returns
-    -------
-    dict
-        What `rows_from` takes.
-    """
+    """Return dense or sparse rows as a state."""
     if isinstance(X, np.ndarray):
         return {"form": "dense", "data": X}
     form = next(name for name, kind in SPARSE.items() if isinstance(X, kind))
@@ -36,20 +25,7 @@ def rows_state(X: Rows) -> dict[str, Any]:
 
 
 def rows_from(contents: Contents, shape: tuple[int, int]) -> Rows:
-    """Return the rows that `rows_state` has written.
-
-    Parameters
-    ----------
-    contents : Contents
-        The state, which is used up.
-    shape : tuple of int
-        The shape that the rows must have.
-
-    Returns
-    -------
-    array or CSR matrix
-        The rows.
-    """
+    """Return the rows that `rows_state` has written."""
     form = contents.word("form", ("dense", *SPARSE))
     if form == "dense":
         rows: Rows = contents.array("data", REALS, shape, low=-LARGEST_ENTRY, high=LARGEST_ENTRY)

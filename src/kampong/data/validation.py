@@ -247,17 +247,22 @@ def refuse_mixed_labels(y: Any) -> None:
         raise ValueError(f"y has no label in {missing.size:,} rows, first in row {missing[0]}. Drop these rows.")
     if getattr(getattr(y, "dtype", None), "kind", "") != "O":
         return
-    examples = list({type(label): label for label in np.asarray(y, dtype=object).ravel().tolist()}.values())
-    for label in examples:
-        kind, first = kind_of_label(label), kind_of_label(examples[0])
+    refuse_other_kinds(list({type(label): label for label in np.asarray(y, dtype=object).ravel().tolist()}.values()))
+
+
+def refuse_other_kinds(labels: Sequence[Any], known: Sequence[Any] = ()) -> None:
+    """Refuse what is no label, and labels of another kind than the first of those known, or of themselves."""
+    for label in labels:
+        kind, first = _kind_of_label(label), _kind_of_label((known or labels)[0])
         if kind != first:
+            step = "throughout the stream." if known else "for instance strings: y.astype(str)."
             raise ValueError(
-                f"y contains the label {label!r}, a {kind}, and labels such as {examples[0]!r}, a {first}. Use one "
-                "kind of label, for instance strings: y.astype(str)."
+                f"y contains the label {label!r}, a {kind}, beside labels such as {(known or labels)[0]!r}, a {first}. "
+                f"Use one kind of label{' ' if known else ', '}{step}"
             )
 
 
-def kind_of_label(label: object) -> str:
+def _kind_of_label(label: object) -> str:
     """Return what kind of label this is, or refuse it."""
     if isinstance(label, (bool, np.bool_)):
         return "boolean"

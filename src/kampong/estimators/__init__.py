@@ -1,10 +1,10 @@
 """The subspace estimators: Fisher, margin, any criterion, linear or on kernel values to landmarks."""
 
 from kampong.criteria import FisherCriterion, MarginCriterion
-from kampong.estimators.any_criterion import CriterionSubspace
 from kampong.estimators.fisher import FisherDiscriminant
 from kampong.estimators.kernel_fisher import KernelFisherDiscriminant, KernelMarginSubspace
 from kampong.estimators.margin_criterion import (
+    CriterionSubspace,
     InterClassScatter,
     MarginSubspace,
     MaximumMarginCriterion,

@@ -104,7 +104,7 @@ class KernelPredictor(Predictor):
 
     def steps(self, sparse: bool | None = None) -> list[tuple[str, Any]]:
         """Return scikit-learn's steps from rows to the coordinates that the head looks at; see `kernels.plain`."""
-        from kampong.export.kernel_steps import kernel_steps
+        from kampong.export.linear_steps import kernel_steps
 
         return kernel_steps(self.basis, self.coefficients, self.mean @ self.components.T, sparse)
 

@@ -58,11 +58,6 @@ LDA_ARGUMENTS = {
 def explain_lda_arguments(init: Init) -> Init:
     """Let a constructor say what to write for arguments of scikit-learn's LinearDiscriminantAnalysis; a decorator.
 
-    Parameters
-    ----------
-    init : callable
-        The constructor, `__init__`.
-
     Returns
     -------
     callable

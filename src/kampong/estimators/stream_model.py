@@ -27,8 +27,7 @@ from kampong.files.contents import flatten
 from kampong.kernels.fourier import FourierBasis
 from kampong.kernels.landmarks import LandmarkBasis
 from kampong.online.contest import check_entries
-from kampong.statistics.all_rows import ClassRows
-from kampong.statistics.remote_rows import PartRows
+from kampong.statistics.all_rows import ClassRows, PartRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from kampong.files import Contents
     from kampong.predictor import Predictor
     from kampong.selection.known_rows import KnownRows
+    from kampong.statistics.all_rows import RowParts
     from kampong.statistics.means import ClassMeans
     from kampong.statistics.receipt import Receipt
-    from kampong.statistics.remote_rows import RowParts
 
 
 class SubspaceModel(PartialFitModel):
@@ -139,17 +138,6 @@ class SubspaceModel(PartialFitModel):
         """Return a copy with statistics and a lock of its own."""
         result = copy.copy(self.estimator)
         result._statistics = copy.deepcopy(self.estimator._statistics)
-        return type(self)(result)
-
-    def to_state(self) -> dict[str, Any]:
-        """Return what was learnt, by name."""
-        return self.estimator._to_state() or {}
-
-    def from_state(self, contents: Contents) -> Self:
-        """Return a model with the same parameters and the state that `to_state` wrote."""
-        result = copy.copy(self.estimator)
-        result._from_state(contents)
-        contents.finish()
         return type(self)(result)
 
     def predictor_from(self, contents: Contents) -> Predictor:

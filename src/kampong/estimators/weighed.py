@@ -258,7 +258,7 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
         seed = draw_seed(self.random_state)
         more: dict[str, Any] = {"memory_bytes": self.memory_bytes, "priors": self.priors, "random_state": seed}
         return {
-            "linear": FisherDiscriminant(priors=self.priors, random_state=seed),
+            "linear": FisherDiscriminant(priors=more["priors"], random_state=seed),
             "rbf": KernelFisherDiscriminant(kernel="rbf", **more),
             "laplacian": KernelFisherDiscriminant(kernel="laplacian", scale=True, **more),
         }

@@ -77,8 +77,7 @@ def to_sklearn(self: Any, *, sparse: bool | None = None) -> Pipeline:
     from sklearn.pipeline import Pipeline
     from sklearn.svm import LinearSVC
 
-    from kampong.export.kernel_steps import value_steps
-    from kampong.export.linear_steps import product
+    from kampong.export.linear_steps import product, value_steps
 
     found = margin_scores(self)
     try:

@@ -8,7 +8,7 @@ has two methods that write and read its state.
 from kampong.files.container import read, write
 from kampong.files.contents import Contents
 from kampong.files.model_errors import CheckpointError
-from kampong.files.run_lock import LockedError, held
+from kampong.files.replace import LockedError, held
 from kampong.files.saved_models import Savable, from_bytes, load, pack, savable, save, to_bytes, unpack
 
 __all__ = [

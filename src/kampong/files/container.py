@@ -307,13 +307,6 @@ def decode(data: bytes, *, key: Key = None) -> tuple[dict[str, np.ndarray], dict
         The bytes.
     key : bytes, str or path, optional
         The key that they were signed with, or the file that holds it.
-
-    Returns
-    -------
-    arrays : dict of str to array
-        As they were encoded.
-    facts : dict of str to JSON
-        As they were encoded.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"{IN_MEMORY}: got a {type(data).__name__}. Give the bytes that `to_bytes` has returned.")
@@ -364,8 +357,8 @@ class _Reader:
         frame = self.file.read(FRAME.size)
         if frame[:8] != MAGIC:
             raise CheckpointError(
-                f"{self.path}: this is not a checkpoint of kampong ({size} bytes that begin with {frame[:8]!r}). Name "
-                "a file that `save` has written; pickles and archives are never opened."
+                f"{self.path}: this is not a model file of kampong ({size} bytes that begin with {frame[:8]!r}). Name "
+                "a file that `save` or `kampong learn` has written; pickles and archives are never opened."
             )
         if len(frame) < FRAME.size:
             self._refuse(f"it ends after {size} bytes")

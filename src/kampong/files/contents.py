@@ -27,22 +27,7 @@ LARGEST_WIDTH = 2**40
 
 
 def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays of a state and its other values, each under its full name.
-
-    Parameters
-    ----------
-    state : mapping of str to value
-        Arrays, plain values and mappings of the same kind.
-    prefix : str
-        What every name begins with.
-
-    Returns
-    -------
-    arrays : dict of str to array
-        The arrays.
-    facts : dict of str to value
-        The rest.
-    """
+    """Return the arrays of a state and its other values, each under its full name."""
     arrays: dict[str, np.ndarray] = {}
     facts: dict[str, Any] = {}
     for name, value in state.items():
@@ -58,53 +43,20 @@ def flatten(state: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, np.nd
 
 
 def to_lines(values: Sequence[Label]) -> np.ndarray:
-    """Return strings, numbers or booleans as one array of bytes: a line of JSON each, nothing lost.
-
-    Parameters
-    ----------
-    values : sequence of bool, int, float or str
-        The values.
-
-    Returns
-    -------
-    array of uint8
-        What `Contents.lines` takes back.
-    """
+    """Return strings, numbers or booleans as one array of bytes: a line of JSON each, nothing lost."""
     text = "\n".join(json.dumps(value, allow_nan=False) for value in values)
     return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
 
 
 def as_arrays(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return a state as arrays alone: its plain values become one array of JSON.
-
-    Parameters
-    ----------
-    state : mapping of str to value
-        Arrays, plain values and mappings of the same kind.
-
-    Returns
-    -------
-    dict of str to array
-        What `from_arrays` takes.
-    """
+    """Return a state as arrays alone: its plain values become one array of JSON."""
     arrays, facts = flatten(state)
     text = json.dumps(facts, allow_nan=False, sort_keys=True).encode("ascii")
     return {**arrays, "facts": np.frombuffer(text, dtype=np.uint8)}
 
 
 def digest_of(state: Mapping[str, Any]) -> str:
-    """Return the SHA-256 digest of a state: equal for states that are equal bit for bit.
-
-    Parameters
-    ----------
-    state : mapping of str to value
-        Arrays, plain values and mappings of the same kind.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Return the SHA-256 digest of a state: equal for states that are equal bit for bit."""
     digest = hashlib.sha256()
     for name, array in sorted(as_arrays(state).items()):
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -114,20 +66,7 @@ def digest_of(state: Mapping[str, Any]) -> str:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], owner: str) -> Contents:
-    """Return the reader of a state that `as_arrays` wrote.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        The arrays.
-    owner : str
-        Whose state it is, for the messages.
-
-    Returns
-    -------
-    Contents
-        The state.
-    """
+    """Return the reader of a state that `as_arrays` wrote."""
     try:
         facts = json.loads(np.asarray(arrays["facts"], dtype=np.uint8).tobytes())
     except (KeyError, ValueError, TypeError, RecursionError):
@@ -335,11 +274,6 @@ def record_from(
         The arrays that may hold infinity; none may hold NaN.
     **shapes : tuple
         The shape of each array.
-
-    Returns
-    -------
-    object
-        An instance of `kind`.
     """
     readers: dict[str, Callable[[str], Any]] = {
         "int": contents.whole,

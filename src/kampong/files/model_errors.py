@@ -14,7 +14,7 @@ class CheckpointError(ValueError):
     ...     try:
     ...         load(file.name)
     ...     except CheckpointError as error:
-    ...         "this is not a checkpoint of kampong" in str(error)
+    ...         "this is not a model file of kampong" in str(error)
     True
     """
 

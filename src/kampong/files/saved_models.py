@@ -45,11 +45,6 @@ def savable(kind: Kind) -> Kind:
     ----------
     kind : type
         A subclass of `Savable`. Of two classes of one name, the later one counts.
-
-    Returns
-    -------
-    type
-        The class itself.
     """
     CLASSES[kind.__name__] = kind
     return kind
@@ -237,20 +232,7 @@ def load(path: str | os.PathLike[str], *, key: Key = None) -> Any:
 
 
 def pack(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return a model as arrays and facts, for `write`; other arrays and facts may be added.
-
-    Parameters
-    ----------
-    model : estimator
-        Any estimator of this library.
-
-    Returns
-    -------
-    arrays : dict of str to array
-        Their names begin with "model.".
-    facts : dict of str to JSON
-        The facts "model" and "versions".
-    """
+    """Return a model as arrays and facts, for `write`; other arrays and facts may be added."""
     name = type(model).__name__
     if CLASSES.get(name) is not type(model):
         raise CheckpointError(
@@ -284,11 +266,6 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
         Those whose names begin with "model." belong to the model; others are allowed only if there are other facts.
     facts : mapping of str to JSON
         The facts "model" and "versions", and those of others.
-
-    Returns
-    -------
-    estimator
-        The model.
     """
     try:
         return _unpack(arrays, facts)
@@ -297,20 +274,7 @@ def unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
 
 
 def try_unpack(arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> Any:
-    """Return a model that has passed every check of `unpack`, for comparisons only; what is large is not unpacked.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        As for `unpack`.
-    facts : mapping of str to JSON
-        As for `unpack`.
-
-    Returns
-    -------
-    estimator
-        The model; it must not learn or predict.
-    """
+    """Return a model that has passed every check of `unpack`, for comparisons only; what is large is not unpacked."""
     return _unpack(arrays, facts, trial=True)
 
 

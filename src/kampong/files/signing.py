@@ -30,18 +30,7 @@ class Digest(Protocol):
 
 
 def key_bytes(key: Key) -> bytes | None:
-    """Return a key that was given as bytes, or as the path of a file that holds them.
-
-    Parameters
-    ----------
-    key : bytes, str, path or None
-        The key, or its file.
-
-    Returns
-    -------
-    bytes or None
-        The key.
-    """
+    """Return a key that was given as bytes, or as the path of a file that holds them."""
     if key is None:
         return None
     if isinstance(key, bytes | bytearray | memoryview):
@@ -73,52 +62,17 @@ def _from_file(name: str, path: str | os.PathLike[str]) -> bytes:
 
 
 def fingerprint(key: bytes) -> int:
-    """Return a number that tells keys apart and does not give them away.
-
-    Parameters
-    ----------
-    key : bytes
-        The key.
-
-    Returns
-    -------
-    int
-        64 bits, never all zero.
-    """
+    """Return a number that tells keys apart and does not give them away."""
     return int.from_bytes(hmac.digest(key, b"kampong: fingerprint of a key", "sha256")[:8], "little") or 1
 
 
 def digest_of(key: bytes | None, start: bytes) -> Digest:
-    """Return the digest of some bytes, to be updated: SHA-256, or HMAC-SHA256 where there is a key.
-
-    Parameters
-    ----------
-    key : bytes or None
-        The key.
-    start : bytes
-        The first bytes.
-
-    Returns
-    -------
-    Digest
-        It takes the rest.
-    """
+    """Return the digest of some bytes, to be updated: SHA-256, or HMAC-SHA256 where there is a key."""
     return hashlib.sha256(start) if key is None else hmac.new(key, start, "sha256")
 
 
 def make_key(path: str | os.PathLike[str]) -> str:
-    """Write a new random key to a file that only its owner may read; an existing file stays as it is.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Returns
-    -------
-    str
-        The fingerprint of the key.
-    """
+    """Write a new random key to a file that only its owner may read; an existing file stays as it is."""
     key = secrets.token_bytes(USUAL)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)

@@ -356,22 +356,15 @@ def calibrate_each(scores: Float, validation: ValidationRows) -> list[tuple[floa
     """Return what `fit_calibration` does for the scores of several heads on the same rows, (B, n, K)."""
     logs = np.maximum(log_softmax(scores), -700.0)
     roots = np.sqrt(-logs)
-    problem = _Weighing(np.stack([logs, roots], axis=1), validation)
+    # b ≥ 0 and c ≤ STEEPEST · b, so that a larger score means more: two weights from zero up
+    problem = _Weighing(np.stack([logs + STEEPEST * roots, -roots], axis=1), validation)
     precision = (problem.sizes / CALIBRATED) ** 2 / problem.total
-    found, _ = problem.solve(np.array([1.0, 0.0]), precision, np.zeros(2, dtype=bool), GAIN)
-    result = []
-    for place, (b, c) in enumerate(found):
-        if np.ptp(scores[place]) == 0.0:
-            result.append((1.0, 0.0))
-        elif b < 0.0 and c < 0.0:
-            (one,), _ = fit_weights(-roots[place][None], validation, np.array([1.0]))
-            result.append((0.0, -float(one)))
-        elif c > STEEPEST * b:
-            (one,), _ = fit_weights((logs + STEEPEST * roots)[place][None], validation, np.array([1.0]))
-            result.append((float(one), STEEPEST * float(one)))
-        else:
-            result.append((float(b), float(c)))
-    return result
+    found, _ = problem.solve(np.array([1.0, STEEPEST]), precision, np.ones(2, dtype=bool), GAIN)
+    tails = STEEPEST * found[:, 0] - found[:, 1]
+    return [
+        (1.0, 0.0) if np.ptp(one) == 0.0 else (b, c)
+        for one, b, c in zip(scores, found[:, 0].tolist(), tails.tolist(), strict=True)
+    ]
 
 
 def calibrated(scores: Float, sharpness: float | Float, tail: float | Float) -> Float:

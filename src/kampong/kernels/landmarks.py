@@ -7,6 +7,7 @@ orthonormal basis. Scatter is summed over the plain values k(x), at n·m², and 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -68,19 +69,19 @@ class LandmarkBasis:
                 f"The {kernel.name} kernel of the landmarks is not finite. Check the kernel, or scale the features, "
                 "for instance with sklearn.preprocessing.StandardScaler."
             )
-        kept = _independent(gram, landmarks.dtype)
-        while 0 < len(kept) < len(gram):  # as if the others had never been there: a loaded basis has the same bits
+        kept, root = _independent(gram, landmarks.dtype)
+        while root is None and len(kept):  # as if the others had never been there: a loaded basis has the same bits
             landmarks = landmarks[kept]
             gram = _gram(kernel, landmarks)
-            kept = _independent(gram, landmarks.dtype)
-        if not len(kept):
+            kept, root = _independent(gram, landmarks.dtype)
+        if root is None:
             raise ValueError(
                 f"The {kernel.name} kernel is zero or negative at each of the {len(gram)} landmarks, so they span "
                 "nothing. Use other landmarks or another kernel."
             )
         self.kernel = kernel
         self.landmarks = landmarks
-        self.root: Float = linalg.cholesky(gram, lower=True, check_finite=False)
+        self.root: Float = root
         self._points: dict[Any, PreparedRows] = {}
 
     @property
@@ -340,11 +341,20 @@ def _gram(kernel: Kernel, landmarks: Rows) -> Float:
     return (gram + gram.T) / 2
 
 
-def _independent(gram: Float, dtype: np.dtype[Any]) -> Integer:
-    """Return the points whose images are linearly independent, by a Cholesky factorisation that picks the farthest."""
-    tolerance = max(DEPENDENT, float(np.finfo(dtype).eps))
-    largest = float(gram.diagonal().max())
-    if largest <= 0:
-        return np.zeros(0, dtype=np.int64)
-    _, order, rank, _ = linalg.lapack.dpstrf(gram, tol=tolerance * largest, lower=1)
-    return np.sort(np.asarray(order[:rank], dtype=np.int64) - 1)
+def _independent(gram: Float, dtype: np.dtype[Any]) -> tuple[Integer, Float | None]:
+    """Return the points whose images are linearly independent, and the lower Cholesky factor if they all are.
+
+    A factorisation that picks the farthest tells. Its pivots are never below the least eigenvalue, so it is left out
+    where an estimate of that, at most three times too large as a rule, is far above the limit.
+    """
+    limit = max(DEPENDENT, float(np.finfo(dtype).eps)) * float(gram.diagonal().max())
+    if limit <= 0:
+        return np.zeros(0, dtype=np.int64), None
+    with contextlib.suppress(linalg.LinAlgError):
+        root: Float = linalg.cholesky(gram, lower=True, check_finite=False)
+        norm = np.abs(gram).sum(axis=0).max()
+        if norm * linalg.lapack.dpocon(root, norm, uplo="L")[0] > 10 * limit:
+            return np.arange(len(gram)), root
+    _, order, rank, _ = linalg.lapack.dpstrf(gram, tol=limit, lower=1)
+    kept = np.sort(np.asarray(order[:rank], dtype=np.int64) - 1)
+    return kept, linalg.cholesky(gram, lower=True, check_finite=False) if rank == len(gram) else None

@@ -7,11 +7,11 @@ Their polynomials are Taylor's, cut into parts that do not wait for each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kampong._core.loops import part, small
+from kampong._core.loops import as_python, part, small
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float
@@ -30,7 +30,13 @@ ONE_BITS, FRACTION = 1023 << 52, (1 << 52) - 1
 def exponential(x: float) -> float:
     """Return eˣ, and e^±700 for any x beyond ±700."""
     x = -700.0 if x < -700.0 else x
-    x = 700.0 if x > 700.0 else x
+    result: float = _exponential_within(700.0 if x > 700.0 else x)
+    return result
+
+
+@small
+def _exponential_within(x: Any) -> Any:
+    """Return eˣ for numbers between −700 and 700; without a compiler for an array too."""
     n = np.floor(x * 1.4426950408889634 + 0.5)
     r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10
     r2 = r * r
@@ -40,8 +46,7 @@ def exponential(x: float) -> float:
     high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
     p = low + r4 * (middle + r4 * (high + r4 * (1.0 / 479001600.0)))
     power = np.int64((np.float64(n + SHIFT).view(np.int64) + np.int64(1023)) << np.int64(52))
-    result: float = p * power.view(np.float64)
-    return result
+    return p * power.view(np.float64)
 
 
 @small
@@ -74,6 +79,13 @@ def exponentials(values: Float, count: int) -> None:
     """Turn the first numbers into their exponentials, and those after them that fill the last vectors: `padded`."""
     for m in range(padded(count)):
         values[m] = exponential(values[m])
+
+
+@exponentials.in_numpy
+def _exponentials(values: Float, count: int) -> None:
+    """Do the same for all of them at once."""
+    room = as_python(padded)(count)
+    values[:room] = as_python(_exponential_within)(np.clip(values[:room], -700.0, 700.0))
 
 
 @part
@@ -110,11 +122,22 @@ def cosines_and_sines(angles: Float, size: float, cosines: Float, sines: Float) 
 
 @small
 def dot(left: Float, right: Float) -> float:
-    """Return the inner product of two vectors."""
-    total = 0.0
-    for j in range(len(left)):
-        total += left[j] * right[j]
-    return total
+    """Return the inner product of two vectors, by eight sums that do not wait for each other."""
+    whole = len(left) & -8
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(0, whole, 8):
+        a += left[j] * right[j]
+        b += left[j + 1] * right[j + 1]
+        c += left[j + 2] * right[j + 2]
+        d += left[j + 3] * right[j + 3]
+        e += left[j + 4] * right[j + 4]
+        f += left[j + 5] * right[j + 5]
+        g += left[j + 6] * right[j + 6]
+        h += left[j + 7] * right[j + 7]
+    rest = 0.0
+    for j in range(whole, len(left)):
+        rest += left[j] * right[j]
+    return ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
 
 
 @small
@@ -132,36 +155,38 @@ def to_probabilities(scores: Float, known: int, out: Float) -> None:
 
 
 @part
-def update_inverse(
-    inverse: Float, row: Float, weight: float, keep: float, place: int, ridge: float, gain: Float, back: Float
-) -> None:
-    """Turn A⁻¹ into (B + ridge·e eᵀ)⁻¹, where B = keep·A + weight·x xᵀ, and e is the unit vector of a place.
-
-    Write B⁻¹ times weight·x into `gain`, and the result times ridge·e into `back`: a least-squares solution moves by
-    both, times what it has wrong. The roots make every product the same in both triangles: a difference between them
-    would grow while rows fade.
-    """
-    size, grow = len(row), 1.0 / keep
-    for m in range(size):
+def add_to_inverse(inverse: Float, row: Float, weight: float, keep: float, gain: Float) -> None:
+    """Turn A⁻¹ into B⁻¹, where B = keep·A + weight·x xᵀ, and write B⁻¹ times weight·x into `gain`."""
+    grow = 1.0 / keep
+    for m in range(len(row)):
         gain[m] = 0.0
-    for j in range(size):
-        pace = row[j] * grow
-        for m in range(size):
-            gain[m] += pace * inverse[j, m]
-    scale = weight / (1.0 + weight * dot(gain, row))
-    root = np.sqrt(scale)
+    for j in range(len(row)):
+        pace, line = row[j] * grow, inverse[j]
+        for m in range(len(row)):
+            gain[m] += pace * line[m]
+    _take_off(inverse, gain, grow, weight / (1.0 + weight * dot(gain, row)))
+
+
+@part
+def add_ridge_to_inverse(inverse: Float, place: int, ridge: float, gain: Float) -> None:
+    """Turn A⁻¹ into B⁻¹, where B has `ridge` more at a place of the diagonal; write that column of ridge·B⁻¹."""
+    for m in range(len(gain)):
+        gain[m] = inverse[place, m]
+    _take_off(inverse, gain, 1.0, ridge / (1.0 + ridge * gain[place]))
+
+
+@small
+def _take_off(inverse: Float, gain: Float, grow: float, scale: float) -> None:
+    """Turn A into grow·A − scale·g gᵀ, and multiply g by the scale.
+
+    The root makes every product the same in both triangles: a difference between them would grow while rows fade.
+    """
+    size, root = len(gain), np.sqrt(scale)
     for m in range(size):
         gain[m] *= root
-    for m in range(size):
-        back[m] = inverse[place, m] * grow - gain[place] * gain[m]
-    back_scale = ridge / (1.0 + ridge * back[place])
-    back_root = np.sqrt(back_scale)
-    for m in range(size):
-        back[m] *= back_root
     for j in range(size):
-        left, right = gain[j], back[j]
+        left, line = gain[j], inverse[j]
         for m in range(size):
-            inverse[j, m] = inverse[j, m] * grow - (left * gain[m] + right * back[m])
+            line[m] = line[m] * grow - left * gain[m]
     for m in range(size):
         gain[m] *= root
-        back[m] *= back_root

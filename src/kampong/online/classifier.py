@@ -41,10 +41,10 @@ class OnlineClassifier(ClassifierMixin, Savable):
     """Classify a stream by a contest of learners that never sleep.
 
     Each row is predicted by every member of the contest and then learnt by every member. The members are linear
-    learners at several learning rates, least squares and linear discriminant analysis, products of columns, tiles of
-    pairs of columns, random Fourier features, nearest neighbours among the last rows, and the chance of a class after
-    the last label. The log-loss of each member is forgotten at several rates, and says how much the member counts: the
-    answer is a weighted mean of log-probabilities. So the classifier follows drift of any speed without being told.
+    learners at several learning rates, linear discriminant analysis, products of columns, tiles of pairs of columns,
+    random Fourier features, nearest neighbours among the last rows, and the chance of a class after the last label. The
+    chances that a member gave to the last rows say how much it counts, and a regression on all members corrects their
+    weighted mean. So the classifier follows drift of any speed without being told.
 
     Rows are learnt one after another: cutting them into other batches gives the same answers, bit for bit. Memory does
     not grow with the number of rows.
@@ -67,7 +67,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     member_weights_ : dict of str to float
-        How much each member counts now: the softmax of minus its recent losses, averaged over the rates of forgetting.
+        How much each member counts now: the chance that it is the best one, if the best may change at any row.
     n_samples_seen_ : int
         The number of rows of positive weight learnt.
     n_features_in_ : int
@@ -278,7 +278,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
     @property
     @one_at_a_time
     def member_weights_(self) -> dict[str, float]:
-        """How much each member counts now, by its recent losses."""
+        """How much each member counts now, by the chances that it gave to the last rows."""
         check_is_fitted(self)
         return self._contest.pools[0].member_weights()
 

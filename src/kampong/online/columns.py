@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.compute import vectorised
 from kampong._core.loops import Loop
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def standardise(
                 squares[j] = keep * squares[j] + weights[i] * step * (X[i, j] - mean[j])
 
 
-@vectorised
+@Loop
 def cap_large_entries(indptr: Integer, data: Float) -> None:
     """Bring large entries of each wide row down, in place, so that a price or a date does not hide its words.
 

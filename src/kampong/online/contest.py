@@ -1,4 +1,4 @@
-"""The contest: every member predicts each row, all learn it, and recent losses say how much each one counts."""
+"""The contest: every member predicts each row, all learn it, and the last rows say how much each one counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kampong._core.compute import blocks, floats
 from kampong.data.validation import LARGEST_ENTRY, check_finite, raise_not_finite
 from kampong.online.columns import cap_large_entries, standardise
 from kampong.online.members import MEMBERS, Frequencies, Member, Rows
-from kampong.online.pooling import Pool, calibrate
+from kampong.online.pooling import Pool, log_chances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ class Contest:
         """Return the members that run at a width and a number of classes: the cheapest that fit the effort together.
 
         Softmax regression always runs, so that columns count. No member remembers more than `most_numbers`.
-        To calibrate an answer and to weigh it costs the same for all members.
+        To weigh an answer costs the same for all members.
         """
         left, chosen = 1000.0 * self.effort, set()
         if not self._wide(columns):
@@ -197,25 +197,16 @@ class Contest:
     def _step(self, pools: list[Pool], rows: Rows) -> list[Float]:
         """Return the answer of each of the pools, which are all or the last ones."""
         codes, known, learn = rows.codes, rows.known, rows.learn
-        size = sum(member.answers for member in self.members)
-        scores, chances = np.zeros((size, len(codes), self.classes)), np.empty((len(codes), self.classes, size))
-        keep, least, first = 2.0 ** (-1.0 / self.settings.half_life), float(np.log(self.settings.least_chance)), 0
-        factors, curvatures = self._calibration("factors"), self._calibration("curvatures")
+        size, first = sum(member.answers for member in self.members), 0
+        scores = np.zeros((size, len(codes), self.classes))
         for member in self.members:
             member.step(rows, scores[first : first + member.answers])
             first += member.answers
-        calibrate(factors, curvatures, scores, codes, known, learn, keep, least, chances)
-        first = 0
-        for member in self.members:
-            mine = slice(first, first + member.answers)
-            member.arrays["factors"][:], member.arrays["curvatures"][:] = factors[mine], curvatures[mine]
-            first += member.answers
+        logs, chances = (np.empty((len(codes), self.classes, size)) for _ in range(2))
+        floor = self.settings.least_chance
+        log_chances(scores, known, floor, float(np.log(floor)), logs, chances)
         seen = zip(pools, self._places[-len(pools) :], strict=True)
-        return [one.step(chances, places, codes, known, learn) for one, places in seen]
-
-    def _calibration(self, name: str) -> Float:
-        """Return what calibrates the answers of all members."""
-        return np.concatenate([member.arrays[name] for member in self.members])
+        return [one.step(logs, chances, places, codes, known, learn) for one, places in seen]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Copy all arrays of a pickle, which may be memory that cannot be written."""

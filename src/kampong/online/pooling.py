@@ -1,13 +1,17 @@
-"""How the answers of the members become one: calibrated, weighed by their recent losses, and weighed together.
+"""How the answers of the members become one: shares that follow the chances they gave, and a regression.
 
-Every answer is a line of scores per row. Three steps follow, each of which learns from the row after it was predicted:
+Every answer is a line of scores per row. `log_chances` makes log-probabilities of it, log p_m. Two steps follow, each
+of which learns from the row after it was predicted:
 
-1. `calibrate`: log p_m = a_m·score, normalised. The factor a_m follows the log-loss of the answer by Newton steps.
-2. `pool`: for each half-life h, L_hm is the log-loss of answer m, halved every h rows, and the weights are
-   softmax(−L_h). The mean of log-probabilities with these weights, normalised, is the answer of h. The answers of all h
-   are weighed in the same way by their own losses. No half-life has to be chosen.
-3. Also in `pool`: the answer is exp(w₀·log p + Σ w_m·log p_m), normalised, where p is the result of step 2. The weights
-   start at w₀ = 1, w_m = 0, and follow the log-loss by Newton steps with a ridge towards their start.
+1. The answers are weighed by shares: p = Σ s_m·p_m. A row multiplies each share by the chance that the answer gave to
+   its class, and the shares are normalised. Then a small part of each is dealt out to all answers equally, so that one
+   that was wrong for long is back soon after a change. That part is what a weight loses per row at `half_life`.
+2. The answer is exp(w₀·log p + Σ w_m·log p_m), normalised. The weights start at w₀ = 1, w_m = 0, and follow the
+   log-loss by Newton steps with a ridge towards their start.
+
+References
+----------
+Herbster and Warmuth, Tracking the best expert, Machine Learning 32, 1998 (fixed share: step 1).
 """
 
 from __future__ import annotations
@@ -16,15 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kampong._core.loops import Loop, part
-from kampong.online.arithmetic import exponentials, logarithm, padded, update_inverse
+from kampong._core.loops import Loop, part, small
+from kampong.online.arithmetic import add_ridge_to_inverse, add_to_inverse, exponentials, logarithm, padded
 
 if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer
     from kampong.files.contents import Contents
     from kampong.online.settings import Settings
 
-BELOW = ("losses", "rate_losses", "clock")
+TURN = 8
+"""Rows from one weight that gets its ridge back to the next."""
+
+BELOW = ("shares", "losses", "clock")
 """What is never below 0."""
 
 
@@ -33,27 +40,27 @@ class PoolState(NamedTuple):
 
     Attributes
     ----------
-    losses : array of shape (half-lives, answers)
-        The log-loss of each answer, at each half-life.
-    rate_losses : array of shape (half-lives,)
-        The log-loss of the answer of each half-life.
+    shares : array of shape (answers,)
+        How much each answer counts in step 1; they add up to 1.
+    losses : array of shape (answers,)
+        The log-loss of each answer, with rows forgotten at the half-life.
     weights : array of shape (1 + answers,)
-        The weights of step 3, that of the weighed mean first.
+        The weights of step 2, that of the weighed mean first.
     inverse : array of shape (1 + answers, 1 + answers)
         The inverse of the Hessian of these weights.
     clock : array of int of shape (1,)
         How many rows were learnt.
     """
 
+    shares: Float
     losses: Float
-    rate_losses: Float
     weights: Float
     inverse: Float
     clock: Integer
 
 
 class Pool:
-    """Steps 2 and 3 for some answers.
+    """Both steps for some answers.
 
     Parameters
     ----------
@@ -65,14 +72,13 @@ class Pool:
 
     def __init__(self, settings: Settings, names: list[str]) -> None:
         self.settings, self.names = settings, names
-        rates, size = len(settings.loss_half_lives), 1 + len(names)
-        self._keeps = 2.0 ** (-1.0 / np.array(settings.loss_half_lives))
-        keep, least = 2.0 ** (-1.0 / settings.half_life), np.log(settings.least_chance)
-        faded = settings.ridge * (1.0 - keep**size)  # of the ridge, since the last turn of a weight
-        self._numbers = np.array([keep, faded, least])
+        size = 1 + len(names)
+        self._keep = 2.0 ** (-1.0 / settings.half_life)
+        faded = settings.ridge * (1.0 - self._keep ** (TURN * size))  # of the ridge, since the last turn of a weight
+        self._numbers = np.array([self._keep, faded])
         self.state = PoolState(
-            np.zeros((rates, size - 1)),
-            np.zeros(rates),
+            np.full(size - 1, 1.0 / max(size - 1, 1)),
+            np.zeros(size - 1),
             np.eye(1, size)[0],
             np.eye(size) / settings.ridge,
             np.zeros(1, dtype=np.int64),
@@ -80,30 +86,30 @@ class Pool:
 
     def own(self) -> None:
         """Copy all arrays, so that they can be written."""
-        self._keeps, self._numbers = self._keeps.copy(), self._numbers.copy()
-        losses, rate_losses, weights, inverse, clock = self.state
-        self.state = PoolState(losses.copy(), rate_losses.copy(), weights.copy(), inverse.copy(), clock.copy())
+        self._numbers = self._numbers.copy()
+        shares, losses, weights, inverse, clock = self.state
+        self.state = PoolState(shares.copy(), losses.copy(), weights.copy(), inverse.copy(), clock.copy())
 
     def with_names(self, names: list[str]) -> Pool:
-        """Return the pool of other answers; one that was not here starts with the highest loss."""
+        """Return the pool of other answers; one that was not here starts with the least share and the highest loss."""
         new, old = Pool(self.settings, names), self.state
         kept = [place for place, name in enumerate(names) if name in self.names]
         if not kept:
             return new
         held = [self.names.index(names[place]) for place in kept]
         state = new.state
-        state.losses[:] = old.losses.max(axis=1, keepdims=True)
-        state.losses[:, kept] = old.losses[:, held]
-        state.rate_losses[:], state.clock[:] = old.rate_losses, old.clock
+        state.shares[:], state.losses[:] = old.shares.min(), old.losses.max()
+        state.shares[kept], state.losses[kept] = old.shares[held], old.losses[held]
+        state.shares[:] /= state.shares.sum()
+        state.clock[:] = old.clock
         into, out = np.array([-1, *kept]) + 1, np.array([-1, *held]) + 1
         state.weights[into] = old.weights[out]
         state.inverse[np.ix_(into, into)] = old.inverse[np.ix_(out, out)]
         return new
 
     def member_weights(self) -> dict[str, float]:
-        """Return how much each answer counts in the weighed mean of step 2."""
-        total = shares_of(self.state.rate_losses) @ shares_of(self.state.losses)
-        return dict(zip(self.names, total.tolist(), strict=True))
+        """Return how much each answer counts in the weighed mean of step 1."""
+        return dict(zip(self.names, self.state.shares.tolist(), strict=True))
 
     def recent_loss(self, name: str) -> tuple[float, float]:
         """Return the mean recent loss of an answer, and how many rows it is of; 0 and 0 before any.
@@ -111,26 +117,27 @@ class Pool:
         Parameters
         ----------
         name : str
-            The answer. Its loss is the one that is forgotten most slowly.
+            The answer.
 
         Returns
         -------
         tuple of float
             The mean of −log p, and the sum of the weights of the rows.
         """
-        keep, state = float(self._keeps.max()), self.state
-        rows = (1.0 - keep ** int(state.clock[0])) / (1.0 - keep)
+        rows = (1.0 - self._keep ** int(self.state.clock[0])) / (1.0 - self._keep)
         if name not in self.names or not rows:
             return 0.0, 0.0
-        return float(state.losses[int(np.argmax(self._keeps)), self.names.index(name)]) / rows, rows
+        return float(self.state.losses[self.names.index(name)]) / rows, rows
 
-    def step(self, chances: Float, places: Integer, codes: Integer, known: Integer, learn: np.ndarray) -> Float:
+    def step(
+        self, logs: Float, chances: Float, places: Integer, codes: Integer, known: Integer, learn: np.ndarray
+    ) -> Float:
         """Return the log-probabilities of rows from those of the answers at some places, and learn each row after it.
 
         Parameters
         ----------
-        chances : array of shape (rows, classes, answers)
-            Calibrated log-probabilities.
+        logs, chances : arrays of shape (rows, classes, answers)
+            What `log_chances` wrote.
         places : array of int
             The answers that count here.
         codes, known : arrays of int of shape (rows,)
@@ -143,8 +150,8 @@ class Pool:
         array of shape (rows, classes)
             Log-probabilities; −∞ for a class that had not come.
         """
-        out = np.full(chances.shape[:2], -np.inf)
-        _pool(*self.state, chances, places, codes, known, learn, self._keeps, self._numbers, out)
+        out = np.full(logs.shape[:2], -np.inf)
+        _pool(*self.state, logs, chances, places, codes, known, learn, self._numbers, out)
         return out
 
     def to_state(self) -> dict[str, Any]:
@@ -153,6 +160,7 @@ class Pool:
 
     def from_state(self, contents: Contents) -> None:
         """Take back what `to_state` wrote, each value checked."""
+        contents.require("shares" in contents, "its contest is of an earlier version. Learn the rows again")
         found = {
             name: contents.array(name, array.dtype, array.shape, low=0 if name in BELOW else None).copy()
             for name, array in self.state._asdict().items()
@@ -162,235 +170,139 @@ class Pool:
 
 
 @Loop
-def calibrate(
-    factors: Float,
-    curvatures: Float,
-    scores: Float,
-    codes: Integer,
-    known: Integer,
-    learn: np.ndarray,
-    keep: float,
-    least: float,
-    out: Float,
-) -> None:
-    """Turn scores, (answers, rows, classes), into log-probabilities of at least `least`, (rows, classes, answers).
+def log_chances(scores: Float, known: Integer, floor: float, least: float, logs: Float, chances: Float) -> None:
+    """Turn scores, (answers, rows, classes), into probabilities and their logarithms, (rows, classes, answers).
 
-    Loops over the answers are innermost, because there are more of them than classes in most streams.
+    A probability is at least `floor`, whose logarithm is `least`. Loops over the answers are innermost, because there
+    are more of them than classes in most streams.
     """
-    answers = len(factors)
-    raw, chances = np.zeros((scores.shape[2], answers)), np.zeros(padded(scores.shape[2] * answers))
-    most, total, mean, square = np.zeros(answers), np.zeros(answers), np.zeros(answers), np.zeros(answers)
-    for i in range(len(codes)):
-        count, code = known[i], codes[i]
+    answers = len(scores)
+    powers = np.zeros(padded(scores.shape[2] * answers))
+    most, total = np.zeros(padded(answers)), np.zeros(padded(answers))
+    for i in range(len(known)):
+        count = known[i]
         if count == 0:
             continue
+        _most(scores, i, count, most)
         for k in range(count):
             for m in range(answers):
-                raw[k, m] = scores[m, i, k]
-        _log_chances(factors, raw, i, count, least, chances, most, total, out)
-        if learn[i] and code < count:
-            _moments(raw, count, chances, total, mean, square)
+                logs[i, k, m] = scores[m, i, k] - most[m]
+                powers[k * answers + m] = logs[i, k, m]
+        exponentials(powers, count * answers)
+        for m in range(answers):
+            total[m] = 0.0
+        for k in range(count):
             for m in range(answers):
-                curvatures[m] = keep * curvatures[m] + (1.0 - keep) + square[m]
-                step = factors[m] - (mean[m] - raw[code, m]) / curvatures[m]
-                factors[m] = min(max(step, 0.5 * factors[m]), 2.0 * factors[m])
+                total[m] += powers[k * answers + m]
+        for m in range(len(total)):  # whole vectors
+            most[m], total[m] = logarithm(total[m]), 1.0 / total[m]
+        for k in range(count):
+            for m in range(answers):
+                chance = powers[k * answers + m] * total[m]
+                chances[i, k, m] = chance if chance > floor else floor
+                logs[i, k, m] = logs[i, k, m] - most[m] if logs[i, k, m] - most[m] > least else least
 
 
-@part
-def _log_chances(
-    factors: Float, raw: Float, i: int, count: int, least: float, chances: Float, most: Float, total: Float, out: Float
-) -> None:
-    """Write the log-probabilities of row i, at least `least`, and probabilities times their `total`."""
-    answers = len(factors)
-    for m in range(answers):
-        most[m], total[m] = -np.inf, 0.0
-    for k in range(count):
-        for m in range(answers):
-            out[i, k, m] = factors[m] * raw[k, m]
-            most[m] = out[i, k, m] if out[i, k, m] > most[m] else most[m]
-    for k in range(count):
-        for m in range(answers):
-            out[i, k, m] -= most[m]
-            chances[k * answers + m] = out[i, k, m]
-    exponentials(chances, count * answers)
-    for k in range(count):
-        for m in range(answers):
-            total[m] += chances[k * answers + m]
-    for m in range(answers):
-        most[m] = logarithm(total[m])
-    for k in range(count):
-        for m in range(answers):
-            out[i, k, m] = out[i, k, m] - most[m] if out[i, k, m] - most[m] > least else least
-
-
-@part
-def _moments(raw: Float, count: int, chances: Float, total: Float, mean: Float, square: Float) -> None:
-    """Write the mean and the variance of the scores of a row, by the probabilities that each answer gives."""
-    answers = len(total)
-    for m in range(answers):
-        mean[m], square[m], total[m] = 0.0, 0.0, 1.0 / total[m]
-    for k in range(count):
-        for m in range(answers):
-            chances[k * answers + m] *= total[m]
-            mean[m] += chances[k * answers + m] * raw[k, m]
-    for k in range(count):
-        for m in range(answers):
-            apart = raw[k, m] - mean[m]
-            square[m] += chances[k * answers + m] * (apart * apart)
-
-
-def shares_of(losses: Float) -> Float:
-    """Return softmax(−losses) of each line."""
-    powers = np.exp(losses.min(axis=-1, keepdims=True) - losses)
-    shares: Float = powers / powers.sum(axis=-1, keepdims=True)
-    return shares
+@small
+def _most(scores: Float, i: int, count: int, out: Float) -> None:
+    """Write the highest score of each answer for a row."""
+    for m in range(len(scores)):
+        out[m] = scores[m, i, 0]
+    for k in range(1, count):
+        for m in range(len(scores)):
+            out[m] = scores[m, i, k] if scores[m, i, k] > out[m] else out[m]
 
 
 @Loop
 def _pool(
+    shares: Float,
     losses: Float,
-    rate_losses: Float,
     weights: Float,
     inverse: Float,
     clock: Integer,
+    logs: Float,
     chances: Float,
     places: Integer,
     codes: Integer,
     known: Integer,
     learn: np.ndarray,
-    keeps: Float,
     numbers: Float,
     out: Float,
 ) -> None:
-    answers, classes, rates, size = len(places), chances.shape[1], len(keeps), len(weights)
-    shares, powers = np.zeros(padded(rates * (answers + 1))), np.zeros(padded(rates * classes))
-    means, mixed, inputs = np.zeros((rates, classes)), np.zeros((1, classes)), np.zeros((classes, size))
-    gradient, gain, back = np.zeros(size), np.zeros(size), np.zeros(size)
-    keep, faded, least = numbers[0], numbers[1], numbers[2]
+    answers, classes, size = len(places), logs.shape[1], len(weights)
+    powers, inputs = np.zeros(padded(classes)), np.zeros((classes, size))
+    gradient, gain = np.zeros(size), np.zeros(size)
+    keep, faded = numbers[0], numbers[1]
     for i in range(len(codes)):
         count, code = known[i], codes[i]
         if count == 0:
             continue
         for k in range(count):
+            mean, score = 0.0, 0.0
             for m in range(answers):
-                inputs[k, 1 + m] = chances[i, k, places[m]]
-        _find_shares(losses, rate_losses, shares)
-        _weighed_mean(shares, count, least, powers, means, mixed, inputs)
-        for k in range(count):
-            score = 0.0
-            for m in range(size):
-                score += weights[m] * inputs[k, m]
-            mixed[0, k] = score
-        total = log_softmax(mixed, count, powers)
-        for k in range(count):
-            out[i, k] = mixed[0, k]
+                inputs[k, 1 + m] = logs[i, k, places[m]]
+                mean += shares[m] * chances[i, k, places[m]]
+                score += weights[1 + m] * inputs[k, 1 + m]
+            inputs[k, 0] = logarithm(mean)
+            out[i, k] = score + weights[0] * inputs[k, 0]
+        total = _log_softmax(out[i], count, powers)
         if learn[i] and code < count:
-            _take_losses(losses, rate_losses, keeps, keep, means, inputs, code, least)
+            _share(shares, chances[i, code], places, keep)
+            for m in range(answers):
+                losses[m] = keep * losses[m] - inputs[code, 1 + m]
             for m in range(size):
                 gradient[m] = -inputs[code, m]
             for k in range(count):
                 chance = powers[k] / total
                 for m in range(size):
                     gradient[m] += chance * inputs[k, m]
-            _newton_step(weights, inverse, clock, gradient, keep, faded, gain, back)
+            _newton_step(weights, inverse, clock, gradient, keep, faded, gain)
 
 
-@part
-def _take_losses(
-    losses: Float, rate_losses: Float, keeps: Float, keep: float, means: Float, inputs: Float, code: int, least: float
-) -> None:
-    """Let losses fade, and add what the row has cost each answer and each half-life."""
-    for rate in range(len(keeps)):
-        rate_losses[rate] = keep * rate_losses[rate] - max(means[rate, code], least)
-        for m in range(losses.shape[1]):
-            losses[rate, m] = keeps[rate] * losses[rate, m] - inputs[code, 1 + m]
-
-
-@part
-def log_softmax(scores: Float, count: int, powers: Float) -> float:
-    """Subtract the logarithm of the sum of exponentials from the first scores of each line.
-
-    Write exponentials of the scores less their greatest into `powers`, and return the sum of the last line.
-    """
-    total = 0.0
-    for line in range(len(scores)):
-        most = -np.inf
-        for k in range(count):
-            most = scores[line, k] if scores[line, k] > most else most
-        for k in range(count):
-            scores[line, k] -= most
-            powers[line * count + k] = scores[line, k]
-    exponentials(powers, len(scores) * count)
-    for line in range(len(scores)):
-        total = 0.0
-        for k in range(count):
-            total += powers[line * count + k]
-        log_total = logarithm(total)
-        for k in range(count):
-            scores[line, k] -= log_total
+@small
+def _log_softmax(scores: Float, count: int, powers: Float) -> float:
+    """Subtract the logarithm of the sum of exponentials; `powers` get shares of the total that is returned."""
+    most, total = scores[0], 0.0
+    for k in range(1, count):
+        most = scores[k] if scores[k] > most else most
+    for k in range(count):
+        scores[k] -= most
+        powers[k] = scores[k]
+    exponentials(powers, count)
+    for k in range(count):
+        total += powers[k]
+    log_total = logarithm(total)
+    for k in range(count):
+        scores[k] -= log_total
     return total
 
 
 @part
-def _find_shares(losses: Float, rate_losses: Float, shares: Float) -> None:
-    """Write exp(least − loss) of the answers at each half-life, and then of the half-lives."""
-    rates, answers = losses.shape
-    least = np.inf
-    for rate in range(rates):
-        least = rate_losses[rate] if rate_losses[rate] < least else least
-    for rate in range(rates):
-        shares[rates * answers + rate] = least - rate_losses[rate]
-        low = np.inf
-        for m in range(answers):
-            low = losses[rate, m] if losses[rate, m] < low else low
-        for m in range(answers):
-            shares[rate * answers + m] = low - losses[rate, m]
-    exponentials(shares, rates * (answers + 1))
-
-
-@part
-def _weighed_mean(
-    shares: Float, count: int, least: float, powers: Float, means: Float, mixed: Float, inputs: Float
-) -> None:
-    """Write the answer of each half-life, and that of all of them, at least `least`, as the first input."""
-    rates, answers, rate_total = len(means), inputs.shape[1] - 1, 0.0
-    for rate in range(rates):
-        rate_total += shares[rates * answers + rate]
-        total = 0.0
-        for m in range(answers):
-            total += shares[rate * answers + m]
-        for k in range(count):
-            mean = 0.0
-            for m in range(answers):
-                mean += shares[rate * answers + m] * inputs[k, 1 + m]
-            means[rate, k] = mean / total
-    log_softmax(means, count, powers)
-    for k in range(count):
-        mean = 0.0
-        for rate in range(rates):
-            mean += shares[rates * answers + rate] * means[rate, k]
-        mixed[0, k] = mean / rate_total
-    log_softmax(mixed, count, powers)
-    for k in range(count):
-        inputs[k, 0] = max(mixed[0, k], least)
+def _share(shares: Float, chances: Float, places: Integer, keep: float) -> None:
+    """Multiply each share by the chance that its answer gave to the class, and deal out a part to all equally."""
+    total, even = 0.0, (1.0 - keep) / len(shares)
+    for m in range(len(shares)):
+        shares[m] *= chances[places[m]]
+        total += shares[m]
+    for m in range(len(shares)):
+        shares[m] = keep * (shares[m] / total) + even
 
 
 @part
 def _newton_step(
-    weights: Float,
-    inverse: Float,
-    clock: Integer,
-    gradient: Float,
-    keep: float,
-    faded: float,
-    gain: Float,
-    back: Float,
+    weights: Float, inverse: Float, clock: Integer, gradient: Float, keep: float, faded: float, gain: Float
 ) -> None:
-    """Let the weights take a Newton step; the outer product of the gradient stands for its Hessian."""
-    size = len(weights)
-    place = clock[0] % size
+    """Let the weights take a Newton step; the outer product of the gradient stands for its Hessian.
+
+    The ridge would fade with the rows. It is given back in turns, one weight at a time.
+    """
+    add_to_inverse(inverse, gradient, 1.0, keep, gain)
+    for m in range(len(weights)):
+        weights[m] -= gain[m]
+    if clock[0] % TURN == 0:
+        place = clock[0] // TURN % len(weights)
+        add_ridge_to_inverse(inverse, place, faded, gain)
+        error = (1.0 if place == 0 else 0.0) - weights[place]
+        for m in range(len(weights)):
+            weights[m] += error * gain[m]
     clock[0] += 1
-    update_inverse(inverse, gradient, 1.0, keep, place, faded, gain, back)
-    error = (1.0 if place == 0 else 0.0) - (weights[place] - gain[place])
-    for m in range(size):
-        weights[m] += error * back[m] - gain[m]

@@ -21,8 +21,7 @@ class Settings:
     strengths : tuple of float
         The longest passive-aggressive steps.
     half_life : float
-        Rows until a row counts half: in standardised columns, least squares, label counts, calibration, the contest of
-        `loss_half_lives`, and the weights of answers.
+        Rows until a row counts half: in standardised columns, label counts, and the shares and weights of answers.
     frequencies : int
         How many random directions the Fourier features have, each a cosine and a sine.
     widths : int
@@ -35,10 +34,8 @@ class Settings:
         Among how many last rows neighbours are looked for.
     neighbours : int
         How many neighbours vote.
-    wide_rates : tuple of float
-        The learning rates of softmax regression on wide rows, before they adapt; set on Reuters and spam.
-    loss_half_lives : tuple of float
-        Rows until a loss counts half, in the weights of members; these half-lives compete, too.
+    wide_rate : float
+        The learning rate of softmax regression on wide rows, before it adapts; set on Reuters ("streams").
     ridge : float
         The ridge that holds the weights of answers at their start, in rows.
     least_chance : float
@@ -62,8 +59,7 @@ class Settings:
     cuts: int = 8
     window: int = 1000
     neighbours: int = 10
-    wide_rates: tuple[float, ...] = (0.5, 2.0)
-    loss_half_lives: tuple[float, ...] = (12.0, 100.0, 800.0)
+    wide_rate: float = 0.5
     ridge: float = 10.0
     least_chance: float = 1e-5
     narrow: int = 1024

@@ -24,8 +24,7 @@ from kampong.data.validation import (
     validate_rows,
 )
 from kampong.files import Savable
-from kampong.recursions.convergence import FIRST, orthonormal
-from kampong.recursions.recursion_memory import RecursionState
+from kampong.recursions.recursion_memory import FIRST, RecursionState, orthonormal
 from kampong.recursions.steps import DISTANCE, PRINCIPAL
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kampong.heads.calibration import (
     calibrate_each,
     fit_each,
     fit_weights,
-    least_point,
+    log_softmax,
     log_softplus,
     selection_loss,
     selection_loss_each,
@@ -26,7 +26,7 @@ from kampong.heads.calibration import (
 from kampong.heads.head import HEADS, build_head
 from kampong.heads.hinge import Hinge
 from kampong.heads.linear import Cosine, Gaussian, NearestMean, Regression, cosine_scores
-from kampong.heads.logistic import PENALTIES, Logistic, fit_logistic
+from kampong.heads.logistic import LAST_GAIN, Logistic, fit_logistic
 from kampong.heads.mixture import MEMBERS, PRIOR, START, TRAINED, Mixture
 from kampong.heads.quadratic import Quadratic
 from kampong.selection.settings import SETTINGS
@@ -130,7 +130,7 @@ def own_heads() -> list[str]:
 
 @dataclass(frozen=True)
 class Parts:
-    """What rows of the sample score at one ridge, or at several, which are then the first axis of each array."""
+    """What rows of the sample score at a ridge."""
 
     products: Float
     squares: Float
@@ -138,10 +138,16 @@ class Parts:
     centres: Float
 
 
+def gaussian_scores(products: Float, squares: Float, log_priors: Float) -> Float:
+    """Return the scores of Gaussian classes, (…, n, K)."""
+    scores: Float = np.clip(products - 0.5 * squares, -LARGEST, LARGEST) + log_priors
+    return scores
+
+
 def member_scores(parts: Parts, log_priors: Float, noise: Float, seen: np.ndarray) -> Float:
     """Return Gaussian, cosine, regression and prior scores, (…, 4, n, K)."""
     lengths = np.asarray(np.linalg.norm(among_means(parts.products, parts.centres), axis=-1))
-    gaussian = np.clip(parts.products - 0.5 * parts.squares, -LARGEST, LARGEST) + log_priors
+    gaussian = gaussian_scores(parts.products, parts.squares, log_priors)
     cosine = cosine_scores(parts.products, parts.squares, lengths)
     regression = log_softplus(parts.regression / noise[..., None, None])
     scores = np.stack([gaussian, cosine, regression, np.broadcast_to(log_priors, gaussian.shape)], axis=-3)
@@ -181,7 +187,7 @@ def penalty_of(
     validation : ValidationRows
         Classes and weights of the validation rows, fold after fold.
     penalties : array
-        Nodes, strong to weak.
+        Penalties, strong to weak.
     most : int
         The most steps for each.
     shape : array of shape (p,), optional
@@ -190,38 +196,35 @@ def penalty_of(
     Returns
     -------
     penalty : float
-        Between the nodes where there are several.
+        The best of those given.
     theta : array of shape (K, p + 1)
-        The weights of the best node, without the last fold.
+        Its weights, without the last fold.
     scores : array of shape (n, K)
-        The scores of the validation rows, fold after fold, at the best node.
+        Its scores of the validation rows, fold after fold.
     """
     paths, said = [], []
     for trainers, seen in folds:
         theta, path = None, []
         for penalty in penalties:
-            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=1e-10)
+            theta = fit_logistic(*trainers, counts, float(penalty), theta, most, shape, gain=LAST_GAIN)
             path.append(theta)
         paths.append(path)
         said.append([seen @ theta[:, :-1].T + theta[:, -1] for theta in path])
     scores = np.stack([np.concatenate(one) for one in zip(*said, strict=True)])
-    penalty, best = least_penalty(scores, counts, validation, penalties)
-    return penalty, paths[-1][best], scores[best]
+    best = least_loss(scores, counts, validation)
+    return float(penalties[best]), paths[-1][best], scores[best]
 
 
-def least_penalty(
-    scores: Float, counts: Float, validation: ValidationRows, penalties: Float = PENALTIES
-) -> tuple[float, int]:
-    """Return the penalty of least log-loss, between the nodes where there are several, and the best node.
+def least_loss(scores: Float, counts: Float, validation: ValidationRows) -> int:
+    """Return which of several heads has the least log-loss, given their scores, (B, n, K).
 
     Scores of classes without rows are set to those of no chance.
     """
     scores[:, :, counts <= 0] = EMPTY
-    _, losses = fit_each(scores[:, None], validation, np.array([1.0]))
-    best = int(np.argmin(losses))
-    if len(penalties) == 1:
-        return float(penalties[0]), 0
-    return float(10.0 ** least_point(np.log10(penalties)[::-1], losses[::-1])), best
+    if len(scores) == 1:
+        return 0
+    own = log_softmax(scores)[:, np.arange(len(validation.codes)), validation.codes]
+    return int(np.argmax(own @ validation.weights))
 
 
 def _calibration(sharpness: float, tail: float) -> Callable[[Head], Head]:
@@ -244,25 +247,21 @@ class ClassEvidence(Evidence):
         What is known of the classes, for the head that is built in the end.
     n_features : int
         The number of columns.
-    near : Weighing, optional
-        Weights near those of the four, and their log-loss, for instance at a ridge nearby; fitted without.
     """
 
     validation: ValidationRows
 
     def __init__(
-        self,
-        scores: Float,
-        validation: ValidationRows,
-        noise: float,
-        inside: Inside,
-        n_features: int,
-        near: Weighing | None = None,
+        self, scores: Float, validation: ValidationRows, noise: float, inside: Inside, n_features: int
     ) -> None:
         self.scores, self.validation, self.noise, self.inside = scores, validation, noise, inside
         self.nothing: Float = np.empty((0, n_features))
-        self.near = near or Weighing(*fit_weights(scores, validation, START, signed=PRIOR))
         self._candidates: dict[str, Candidate] = {}
+
+    @cached_property
+    def near(self) -> Weighing:
+        """The weights of a mixture of the four, and its log-loss."""
+        return Weighing(*fit_weights(self.scores, self.validation, START, signed=PRIOR))
 
     @property
     def n_rows(self) -> int:

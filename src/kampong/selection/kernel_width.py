@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from kampong._core.compute import floats
+from kampong._core.compute import floats, one_blas_thread, run
 from kampong.criteria import landmark_ridge
 from kampong.data.labels import Members
 from kampong.heads.calibration import fit_weights, least_point, selection_loss
@@ -15,7 +15,7 @@ from kampong.heads.mixture import PRIOR, START
 from kampong.kernels.landmarks import EQUAL, LandmarkBasis
 from kampong.selection.choose import Choice
 from kampong.selection.evidence import EMPTY
-from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence
+from kampong.selection.leave_one_out import LeaveOneOut, LeaveOneOutEvidence, at_ridges
 from kampong.selection.settings import SETTINGS
 from kampong.solvers import classes_seen
 from kampong.statistics.all_rows import Sample
@@ -138,7 +138,7 @@ def landmark_trial(statistics: KernelScatter, inside: Inside, components: Float,
     rows = LandmarkLeaveOneOut(statistics, statistics.sample(KEPT), ridge)
     if rows.own[rows.validation_rows].sum() < SETTINGS.fewest_rows:
         return None
-    return LandmarkTrial(rows, 1.0, components, inside)
+    return LandmarkTrial(at_ridges([rows], [1.0])[0], components, inside)
 
 
 def choose_kernel(
@@ -187,14 +187,18 @@ def choose_kernel(
     enough = len(every) <= scouts or len(every) >= 2 * scouts or len(scales) == 1
     split = (landmarks, validated) if enough else (every[: len(every) // 2], every[len(every) // 2 :])
 
-    at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, *split) for scaled in scales}
-    best = scales[0] if len(scales) == 1 else at_usual[True][0] < at_usual[False][0] - EQUAL
-    # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
-    least, ridge = at_usual[best] if enough else _loss(kernel(0.0, best), X, codes, weights, landmarks, validated)
-    curve = np.full(len(factors), least)
-    for place in np.flatnonzero(factors):
-        width = kernel(float(factors[place]), best)
-        curve[place] = _loss(width, X, codes, weights, landmarks, validated, ridge)[0]
+    with one_blas_thread():  # a thread for each width, rather than threads of BLAS that wait for each other
+        at_usual = {scaled: _loss(kernel(0.0, scaled), X, codes, weights, *split) for scaled in scales}
+        best = scales[0] if len(scales) == 1 else at_usual[True][0] < at_usual[False][0] - EQUAL
+        # one ridge for all widths: the number of independent landmarks of a wide kernel is a matter of rounding
+        least, ridge = at_usual[best] if enough else _loss(kernel(0.0, best), X, codes, weights, landmarks, validated)
+        curve = np.full(len(factors), least)
+
+        def node(place: int) -> None:
+            width = kernel(float(factors[place]), best)
+            curve[place] = _loss(width, X, codes, weights, landmarks, validated, ridge)[0]
+
+        run(node, [(place,) for place in np.flatnonzero(factors)])
     if not np.isfinite([*curve, *(value for value, _ in at_usual.values())]).all():
         return None
     at = least_point(factors, curve + PULL * factors**2) if len(factors) > 1 else 0.0

@@ -41,7 +41,8 @@ from kampong.selection.evidence import (
     Parts,
     Weighing,
     among_means,
-    least_penalty,
+    gaussian_scores,
+    least_loss,
     member_scores,
     penalty_of,
 )
@@ -136,35 +137,47 @@ class LeaveOneOut:
         """Return classes and weights of some rows."""
         return ValidationRows(self.codes[rows], self.weights[rows])
 
-    def parts(self, ridge: float | Float, count: int | None = None) -> Parts:
-        """Return what the validation rows, or the first of them, score without themselves at one ridge or at several.
+    def gaussian(self, ridges: Float, count: int) -> Float:
+        """Return what the first validation rows score without themselves at some ridges, (ridges, 2, count, K).
+
+        That is Gaussian scores, and the prior.
+        """
+        at = self._at(ridges, count)
+        gaussian = gaussian_scores(at.without, at.squares, self.log_priors)
+        scores = np.stack([gaussian, np.broadcast_to(self.log_priors, gaussian.shape)], axis=1)
+        scores[..., self.counts <= 0] = EMPTY
+        return scores
+
+    def parts(self, ridge: float) -> Parts:
+        """Return what the validation rows score without themselves at a ridge.
 
         That is products with the class means, squared lengths of the means, and the regression on the classes.
         """
+        at, some = self._at(ridge), self.validation_rows
+        rows, w, codes, i = self.validation_points, self.gone[some], self.codes[some], np.arange(len(some))
+        priors = self.counts / self.total
+        white = rows * at.root if at.centres.shape[1] < at.centres.shape[0] else rows
+        added = regression_of(white, at.centres, at.products, at.gram, priors)
+        fitted = priors + added
+        lever = np.minimum(w / self.total * (1.0 + at.length - (added * at.products).sum(axis=1)), 1 - 1e-9)
+        fitted[i, codes] -= lever
+        fitted /= (1.0 - lever)[:, None]
+        return Parts(at.without, at.squares, fitted, at.centres)
+
+    def _at(self, ridge: float | Float, count: int | None = None) -> _AtMetric:
+        """Return products of the first validation rows with the class means, at a ridge or at several."""
         metric = 1.0 / (self.values + np.asarray(ridge)[..., None])
         root = np.sqrt(metric)[..., None, :]
-        rows, some, centres, total = (
-            self.validation_points[:count],
-            self.validation_rows[:count],
-            self.means * root,
-            self.total,
-        )
+        rows, some, centres = self.validation_points[:count], self.validation_rows[:count], self.means * root
         gram = centres @ centres.swapaxes(-1, -2)
-        codes, w, i = self.codes[some], self.gone[some], np.arange(len(some))
+        codes, i = self.codes[some], np.arange(len(some))
         products, length = rows @ (centres * root).swapaxes(-1, -2), metric @ np.square(rows).T
         without, gone = self._without(products, length, gram, some)
         squares = gram.diagonal(axis1=-2, axis2=-1)[..., None, :]
-        new_squares = gone.shrink[:, None] * (squares + gone.factor[..., None] * np.square(gone.other))
+        squares = gone.shrink[:, None] * (squares + gone.factor[..., None] * np.square(gone.other))
         mine = gone.other[..., i, codes]
-        new_squares[..., i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
-        priors = self.counts / total
-        white = rows * root if centres.shape[-1] < centres.shape[-2] else rows
-        added = regression_of(white, centres, products, gram, priors)
-        fitted = priors + added
-        lever = np.minimum(w / total * (1.0 + length - (added * products).sum(axis=-1)), 1 - 1e-9)
-        fitted[..., i, codes] -= lever
-        fitted /= (1.0 - lever)[..., None]
-        return Parts(without, np.maximum(new_squares, 0.0), fitted, centres)
+        squares[..., i, codes] += gone.shrink / gone.gap * gone.move * (gone.move * gone.away - 2 * mine)
+        return _AtMetric(root, centres, gram, products, length, without, np.maximum(squares, 0.0))
 
     def _without(self, products: Float, length: Float, gram: Float, some: Integer | slice) -> tuple[Float, _Gone]:
         """Return products of rows with the class means, each without the row, by (1)."""
@@ -204,10 +217,10 @@ class LeaveOneOut:
         length[self.validation_rows] = exact
         return self._without(products, length, gram, slice(None))[0], along
 
-    def members(self, parts: Parts, rows: Integer) -> tuple[Float, Float]:
-        """Return the scores of the members of a mixture, (…, 4, n, K), and the noise of the regression."""
+    def members(self, parts: Parts, rows: Integer) -> tuple[Float, float]:
+        """Return the scores of the members of a mixture, (4, n, K), and the noise of the regression."""
         noise = noise_of(parts.regression, self.codes[rows], self.weights[rows])
-        return member_scores(parts, self.log_priors, noise, self.counts > 0), noise
+        return member_scores(parts, self.log_priors, noise, self.counts > 0), float(noise)
 
     @property
     def few(self) -> bool:
@@ -255,16 +268,15 @@ def _occupied(values: Float, vectors: Float, means: Float) -> tuple[Float, Float
 
 
 class Curve(NamedTuple):
-    """The ridge of least errors, nodes and what each is worth, and a mixture at the best node."""
+    """The ridge of least errors, nodes and what each is worth."""
 
     ridge: float
     nodes: Float
     losses: Float
-    mixture: Weighing | None
 
 
 def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
-    """Return the ridge of least errors of rows in each of some units.
+    """Return the ridge of least errors of rows in each of some units, if a Gaussian head predicts.
 
     The views have the same rows and differ in the units of their columns. All curves are fitted at once, because few
     rows take less time than the calls for them.
@@ -273,19 +285,45 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
     validation = views[0].validation(few)
     nodes = [one.usual * 10.0**decades for one in views]
     with one_blas_thread():  # many small products: threads of BLAS would wait for each other
-        scores = np.concatenate(
-            [one.members(one.parts(at, len(few)), few)[0] for one, at in zip(views, nodes, strict=True)]
-        )
-        weights, logs = fit_each(scores, validation, START, signed=PRIOR)
+        scores = np.concatenate([one.gaussian(at, len(few)) for one, at in zip(views, nodes, strict=True)])
+        weights, _ = fit_each(scores, validation, START[[0, PRIOR]], signed=1)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
         curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
-    pull = decades**2 / validation.weights.sum()
-    found = []
-    for place, (one, at, losses) in enumerate(zip(views, nodes, curves, strict=True)):
-        ridge = one.usual * 10.0 ** least_point(decades, losses + pull)
-        best = place * len(decades) + int(np.argmin(losses + pull))
-        found.append(Curve(ridge, at, losses, Weighing(weights[best], float(logs[best]))))
-    return found
+    pull = decades**2 / validation.weights.sum()  # as much as one row
+    return [
+        Curve(one.usual * 10.0 ** least_point(decades, losses + pull), at, losses)
+        for one, at, losses in zip(views, nodes, curves, strict=True)
+    ]
+
+
+class _AtMetric(NamedTuple):
+    """Validation rows and class means at a ridge, or at several, which are then the first axis of each array.
+
+    Attributes
+    ----------
+    root : array of shape (..., 1, d)
+        The root of the metric along the eigenvectors of S_w.
+    centres : array of shape (..., K, d)
+        The class means where the metric is the identity.
+    gram : array of shape (..., K, K)
+        Their products.
+    products : array of shape (..., n, K)
+        Products of the rows with them.
+    length : array of shape (..., n)
+        Squared lengths of the rows.
+    without : array of shape (..., n, K)
+        The products, each without its row.
+    squares : array of shape (..., n, K)
+        Squared lengths of the class means without the row.
+    """
+
+    root: Float
+    centres: Float
+    gram: Float
+    products: Float
+    length: Float
+    without: Float
+    squares: Float
 
 
 class _Gone(NamedTuple):
@@ -305,31 +343,64 @@ def most_rows(n_features: int) -> int:
 
 
 class AtRidge(NamedTuple):
-    """Rows that are left out one by one, the ridge of the directions for comparing heads, and a mixture near it."""
+    """Rows that are left out one by one, and a mixture of heads at the ridge of the directions.
+
+    Attributes
+    ----------
+    rows : LeaveOneOut
+        The rows.
+    ridge : float
+        The ridge.
+    scores : array of shape (4, n, K)
+        What the members of the mixture score.
+    noise : float
+        The noise of the regression.
+    near : Weighing
+        The weights of the mixture, and its log-loss.
+    loss : float
+        Its selection loss.
+    """
 
     rows: LeaveOneOut
     ridge: float
-    near: Weighing | None = None
+    scores: Float
+    noise: float
+    near: Weighing
+    loss: float
 
     def evidence(self, inside: Inside, components: Float) -> LeaveOneOutEvidence:
         """Return the evidence on heads along Fisher's directions at this ridge."""
-        return LeaveOneOutEvidence(self.rows, self.ridge, components, inside, self.near)
+        return LeaveOneOutEvidence(self, components, inside)
+
+
+def at_ridges(views: list[LeaveOneOut], ridges: list[float]) -> list[AtRidge]:
+    """Return each of some units at its ridge: what the mixtures cost there tells the units apart."""
+    validation = views[0].validation(views[0].validation_rows)
+    with one_blas_thread():
+        found = [one.members(one.parts(ridge), one.validation_rows) for one, ridge in zip(views, ridges, strict=True)]
+        scores = np.stack([one for one, _ in found])
+        weights, logs = fit_each(scores, validation, START, signed=PRIOR)
+        mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
+        losses = selection_loss_each(mixed, validation).tolist()
+    return [
+        AtRidge(rows, ridge, mine, float(noise), Weighing(weight, log), loss)
+        for rows, ridge, (mine, noise), weight, log, loss in zip(
+            views, ridges, found, weights, logs.tolist(), losses, strict=True
+        )
+    ]
 
 
 class LeaveOneOutEvidence(ClassEvidence):
     """Heads along Fisher's directions at a ridge, compared on rows of the sample that none of them has learnt."""
 
-    def __init__(
-        self, rows: LeaveOneOut, ridge: float, components: Float, inside: Inside, near: Weighing | None = None
-    ) -> None:
-        self.rows, self.ridge, self.components = rows, ridge, components
+    def __init__(self, at: AtRidge, components: Float, inside: Inside) -> None:
+        self.rows, self.ridge, self.components = at.rows, at.ridge, components
+        validation = self.rows.validation(self.rows.validation_rows)
+        super().__init__(at.scores, validation, at.noise, inside, components.shape[1])
+        self.near = at.near
         with one_blas_thread():
-            scores, noise = rows.members(rows.parts(ridge), rows.validation_rows)
-            super().__init__(
-                scores, rows.validation(rows.validation_rows), float(noise), inside, components.shape[1], near
-            )
             self.more = self._more()
-        self.hidden = np.ascontiguousarray((rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
+        self.hidden = np.ascontiguousarray((self.rows.vectors @ self.more).T) if self.more.shape[1] else self.nothing
 
     @cached_property
     def wide(self) -> Float:
@@ -477,10 +548,12 @@ class LeaveOneOutEvidence(ClassEvidence):
                 return by_batches(seen, rows.codes, rows.own, pull, theta, max(1, passes // 3), 0.5)
 
         else:
-            penalty, theta, scores = self._penalty(seen, shape)
+            penalty, theta, scores, whole = self._penalty(seen, shape)
             part = slice(4 * SETTINGS.wide_rows if rows.provisional else None)
 
             def train() -> Float:
+                if whole:
+                    return theta
                 return fit_logistic(seen[part], rows.codes[part], rows.own[part], counts, penalty, theta, 40, shape)
 
         def build() -> Built:
@@ -492,8 +565,8 @@ class LeaveOneOutEvidence(ClassEvidence):
 
         return Candidate(Logistic.name, scores, build)
 
-    def _penalty(self, seen: Float, shape: Float | None) -> tuple[float, Float, Float]:
-        """Return the penalty of least loss, weights near it, and scores of validation rows that did not train them.
+    def _penalty(self, seen: Float, shape: Float | None) -> tuple[float, Float, Float, bool]:
+        """Return the best penalty, its weights, its scores of validation rows, and whether all rows trained it.
 
         Up to `FEW` weights each row is left out of all, by one Newton step; more are trained without a quarter of the
         rows.
@@ -507,12 +580,12 @@ class LeaveOneOutEvidence(ClassEvidence):
             )
             share = rows.gone[validation_rows] / rows.own[validation_rows]
             thetas, scores = left_out_path(*given, PENALTIES, validation_rows, share, shape)
-            penalty, best = least_penalty(scores, counts, rows.validation(validation_rows))
-            return penalty, thetas[best], scores[best]
+            best = least_loss(scores, counts, rows.validation(validation_rows))
+            return float(PENALTIES[best]), thetas[best], scores[best], len(rows.codes) <= most
         validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
         trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
         fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
-        return penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape)
+        return *penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape), False
 
     def _along(self, theta: Float, root: Float) -> tuple[Float, Float]:
         """Return weights of all columns as weights of Fisher's directions and of few further ones, and these.

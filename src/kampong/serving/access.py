@@ -34,13 +34,6 @@ class ServiceGuard(Guard):
             The request; its header Authorization holds "Bearer " and a token.
         learns : bool
             Whether it would change a model. The cookie of the page is not enough for that.
-
-        Returns
-        -------
-        status : int
-            0, 401 without a token, 403 otherwise.
-        reason : str
-            What to do.
         """
         if self.token is None:
             reason = self.refusal(request)

@@ -120,13 +120,7 @@ class Journal:
         return {"id": self.id, "number": number}
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write requests to the disk; when this returns, they survive a kill and a power cut.
-
-        Parameters
-        ----------
-        entries : sequence of Entry
-            The requests, numbered on from the last one.
-        """
+        """Write requests to the disk; when this returns, they survive a kill and a power cut."""
         assert self._file is not None
         try:
             self._cut_back()  # an earlier append may have failed half way

@@ -26,19 +26,7 @@ class Metrics:
         self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def count(self, model: str, endpoint: str, status: int, seconds: float, rows: int = 0) -> None:
-        """Count one request.
-
-        Parameters
-        ----------
-        model, endpoint : str
-            What was asked; "" for no model.
-        status : int
-            The status of the answer.
-        seconds : float
-            The time from the whole request to the answer.
-        rows : int
-            The rows that were predicted or learnt.
-        """
+        """Count one request."""
         with self._lock:
             self._requests[model, endpoint, status] += 1
             if status < 400:
@@ -53,11 +41,6 @@ class Metrics:
         ----------
         gauges : iterable of tuple
             Further figures: their name, what they are, and the value of each model.
-
-        Returns
-        -------
-        str
-            The text that Prometheus reads.
         """
         with self._lock:
             lines = _family("kampong_requests_total", "counter", "Requests by model, endpoint and status.")

@@ -79,13 +79,6 @@ def infer(snapshot: Snapshot, body: bytes, header_length: str | None = None) -> 
         The request: JSON, perhaps followed by the bytes of its tensors.
     header_length : str or None
         The bytes of the JSON, as the header Inference-Header-Content-Length says, None if all are.
-
-    Returns
-    -------
-    answer : dict
-        The response of the protocol.
-    rows : int
-        How many rows were predicted.
     """
     request, tail = _request(body, header_length)
     wanted, coverage = _outputs(snapshot, request)

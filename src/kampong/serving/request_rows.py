@@ -47,20 +47,7 @@ KINDS = {
 
 
 def kind_of(content_type: str, body: bytes) -> str:
-    """Return how a body is read: "json", "jsonl" or "csv".
-
-    Parameters
-    ----------
-    content_type : str
-        The header of the request.
-    body : bytes
-        What was sent.
-
-    Returns
-    -------
-    str
-        The kind.
-    """
+    """Return how a body is read: "json", "jsonl" or "csv"."""
     name = content_type.partition(";")[0].strip().lower()
     if name not in KINDS:
         raise RefusedError(
@@ -81,11 +68,6 @@ def schema_of(name: str, model: StreamModel, state: StreamState | None) -> Schem
     state : StreamState or None
         What is known of its stream. Without it, or where its columns have only numbers, columns are numbers; they have
         the names that the model was fitted with, or x0, x1 and so on, or "1", "2" and so on for libsvm.
-
-    Returns
-    -------
-    Schema
-        Columns with names.
     """
     if state is not None and state.schema.columns:
         return state.schema
@@ -130,22 +112,7 @@ class RowReader:
         self.columns = tuple(name for name in schema.columns if name in wanted)
 
     def read(self, kind: str, body: bytes, *, labels: bool) -> Batch:
-        """Return the rows of a body, all of which are good.
-
-        Parameters
-        ----------
-        kind : str
-            "json", "jsonl" or "csv".
-        body : bytes
-            What was sent.
-        labels : bool
-            Whether the rows must have labels.
-
-        Returns
-        -------
-        Batch
-            The rows as a format has parsed them.
-        """
+        """Return the rows of a body, all of which are good."""
         if not body.strip():
             raise RefusedError(400, "The request has no body. Send rows as JSON or as CSV.")
         try:
@@ -173,11 +140,6 @@ class RowReader:
             Numbers or texts of every column; NaN or None for what is missing.
         rows : int
             How many there are.
-
-        Returns
-        -------
-        Batch
-            The rows.
         """
         schema, arrays = self.schema, dict[str, Any]()
         for name in schema.features:

@@ -83,22 +83,7 @@ class Snapshot:
         return self.model.read("predict_proba") is not None
 
     def predict(self, batch: Batch, *, chances: bool = False, coverage: float | None = None) -> Answer:
-        """Return what the model says of rows, as `kampong predict` would.
-
-        Parameters
-        ----------
-        batch : Batch
-            The rows.
-        chances : bool
-            Whether the probabilities of all classes are wanted.
-        coverage : float, optional
-            The share of sets that are to hold the true class.
-
-        Returns
-        -------
-        Answer
-            The predictions.
-        """
+        """Return what the model says of rows, as `kampong predict` would."""
         estimator = self.model.estimator
         if self.known < 2:
             raise RefusedError(
@@ -138,13 +123,6 @@ def read_increments(path: str, key: Key) -> tuple[Increments, dict[str, Any] | N
         The model file.
     key : bytes, str or path, optional
         Its key, or the file that holds it, where model files are signed.
-
-    Returns
-    -------
-    Increments
-        The model.
-    dict or None
-        What it says of its journal.
     """
     estimator, state, facts = read_model(path, key=key)
     model = stream_model(estimator)

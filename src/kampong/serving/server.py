@@ -89,13 +89,7 @@ class Service:
         return [one.snapshot for one in self.models.values()]
 
     def listen(self) -> socket.socket:
-        """Take the port.
-
-        Returns
-        -------
-        socket
-            What `run` serves.
-        """
+        """Take the port."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             listening = socket.create_server((self.host, self.port), family=family, backlog=128)

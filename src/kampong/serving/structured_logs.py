@@ -25,15 +25,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: IO[str], level: int) -> None:
-    """Let the server write its logs to a stream.
-
-    Parameters
-    ----------
-    stream : text file
-        Usually stderr.
-    level : int
-        The least level, such as `logging.INFO`.
-    """
+    """Let the server write its logs to a stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     for name in ("kampong", "tornado"):

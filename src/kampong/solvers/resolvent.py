@@ -49,6 +49,9 @@ SMALLEST = 1e-7
 BASIS_BYTES = 2**30
 """The most memory for the basis: a block of d × (K − 1) numbers a step. Fewer steps are taken where it is reached."""
 
+PRODUCT_BYTES, FEWEST = 2**21, 16
+"""Bytes of the rows that are multiplied with S_w together, and the fewest rows that are."""
+
 
 def most(criterion: Criterion, statistics: ClassMeans) -> int:
     """Return how many directions the Krylov space shows: those in which class means can differ."""
@@ -185,8 +188,12 @@ def _scale(statistics: ClassMeans) -> Float:
 
 
 def _within(statistics: ClassMeans, block: Float) -> Float:
-    """Return S_w times the rows of a block, as rows."""
-    return transposed(np.ascontiguousarray(statistics.within_times(transposed(block))))
+    """Return S_w times the rows of a block, as rows: some at a time, as each takes the room of four meanwhile."""
+    product, step = np.empty_like(block), max(PRODUCT_BYTES // (8 * block.shape[1]), FEWEST)
+    for start in range(0, len(block), step):
+        columns = transposed(block[start : start + step])
+        product[start : start + step] = transposed(np.ascontiguousarray(statistics.within_times(columns)))
+    return product
 
 
 def _orthonormal(rows: Float, basis: Float) -> Float:

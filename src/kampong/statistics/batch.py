@@ -161,6 +161,7 @@ def rows_fit(
     return bool(weight <= MOST and total <= MOST)
 
 
+@Loop
 def summary_fits(
     classes: Integer,
     more: Float,
@@ -172,11 +173,20 @@ def summary_fits(
     decay: float,
 ) -> bool:
     """Tell whether the summary of a batch may join a state: what is learnt then stays within the limits."""
-    known = classes[classes < len(counts)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        weight = decay * counts.sum() + more.sum()
-        total = decay * (squares.sum() + counts[known] @ np.einsum("kd,kd->k", means[known], means[known]))
-        total += more_squares.sum() + more @ np.einsum("kd,kd->k", more_means, more_means)
+    weight, total = 0.0, 0.0
+    for k in range(len(counts)):
+        weight += decay * counts[k]
+        total += decay * squares[k]
+    for p in range(len(classes)):
+        k, length, more_length = classes[p], 0.0, 0.0
+        for j in range(means.shape[1]):
+            more_length += more_means[p, j] * more_means[p, j]
+        if k < len(counts):
+            for j in range(means.shape[1]):
+                length += means[k, j] * means[k, j]
+            total += decay * counts[k] * length
+        weight += more[p]
+        total += more_squares[p] + more[p] * more_length
     return bool(weight <= MOST and total <= MOST)
 
 
@@ -213,6 +223,7 @@ def learn_rows(
                 scatter[j, i] += scaled * step[i]
 
 
+@Loop
 def join(
     classes: Integer,
     more: Float,
@@ -224,15 +235,20 @@ def join(
     joined: Float,
 ) -> None:
     """Join the summary of a batch to a state, by the formulas of Chan; `joined` gets what this adds, or is empty."""
-    after = counts[classes] + more
-    share = more / after
-    step = more_means - means[classes]
-    means[classes] += share[:, None] * step
-    step *= np.sqrt(counts[classes] * share)[:, None]
-    squares[classes] += more_squares + np.einsum("kd,kd->k", step, step)
-    counts[classes] = after
-    if len(joined):
-        joined[:] = step
+    for p in range(len(classes)):
+        k, length = classes[p], 0.0
+        after = counts[k] + more[p]
+        share = more[p] / after
+        scale = np.sqrt(counts[k] * share)
+        for j in range(means.shape[1]):
+            step = more_means[p, j] - means[k, j]
+            means[k, j] += share * step
+            step *= scale
+            length += step * step
+            if len(joined):
+                joined[p, j] = step
+        squares[k] += more_squares[p] + length
+        counts[k] = after
 
 
 @compiled

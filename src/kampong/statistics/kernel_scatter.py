@@ -140,11 +140,6 @@ class KernelScatter(ClassScatter):
             First multiply the weights of everything learnt before by this factor in [0, 1].
         classes : array of shape (classes,), optional
             Classes that may come, added with weight 0.
-
-        Returns
-        -------
-        KernelScatter
-            This object.
         """
         X = check_rows(X, self.basis.width, compact=True)
         check_squarable(X, self.owner or type(self).__name__)
@@ -176,22 +171,7 @@ class KernelScatter(ClassScatter):
         return sample._replace(rows=self.basis.embed(sample.rows), members=sample.members.renamed(positions))
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take rows out again, as if they had never come; on an error the state is as before.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (rows, n_features)
-            Rows that were learnt.
-        y : array of shape (rows,) or indicator matrix of shape (rows, labels)
-            Their labels.
-        sample_weight : array of shape (rows,), optional
-            Their weights.
-
-        Returns
-        -------
-        KernelScatter
-            This object.
-        """
+        """Take rows out again, as if they had never come; on an error the state is as before."""
         self._refuse_estimates()
         kept = None if self.kept is None else self.kept._copy()
         if kept is not None:
@@ -202,18 +182,7 @@ class KernelScatter(ClassScatter):
         return self
 
     def unlearn_class(self, label: Label) -> Self:
-        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.
-
-        Parameters
-        ----------
-        label : bool, int or str
-            The class.
-
-        Returns
-        -------
-        KernelScatter
-            This object.
-        """
+        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes."""
         self._code_of(label)
         self._refuse_estimates()
         if self.kept is None or self.kept.full:
@@ -224,16 +193,6 @@ class KernelScatter(ClassScatter):
         """Return these statistics on other landmarks, as far as the sample knows them; None where it lacks a class.
 
         While the sample holds every row they are those of all rows. After that its rows count for those left out.
-
-        Parameters
-        ----------
-        basis : Basis
-            The other landmarks.
-
-        Returns
-        -------
-        KernelScatter or None
-            They share nothing with this object.
         """
         assert self.kept is not None
         sample = self.kept.sample()

@@ -477,9 +477,9 @@ class ClassMeans(Answers):
 
     def _move(self, places: Integer, n_features: int) -> None:
         """Move everything that has columns; `n_features` is still the width before."""
-        self._means = _moved(self._means, places, n_features)
+        self._means = _moved(self._means, len(self._index), places, n_features)
         if len(self._row_mean):
-            self._row_mean = _moved(self._row_mean[None, :], places, n_features)[0]
+            self._row_mean = _moved(self._row_mean[None, :], 1, places, n_features)[0]
 
     def _absorb(self, batch: Summary, *, joins: bool = True) -> Float:
         """Join a summary to the state; return the rows whose squares it adds to the scatter, if they are wanted."""
@@ -559,13 +559,13 @@ class ClassMeans(Answers):
             self._row_mean = self._row_mean + (mean - self._row_mean) * (weight / self._row_weight)
 
 
-def _moved(rows: Float, places: Integer, n_features: int) -> Float:
-    """Return rows with their first columns at other places, and zeros elsewhere."""
-    result: Float = np.zeros((len(rows), n_features))
+def _moved(rows: Float, known: int, places: Integer, n_features: int) -> Float:
+    """Return rows, all zero after the first `known`, with their first columns at other places, zeros elsewhere."""
+    result: Float = np.zeros((len(rows), n_features))  # takes no memory before it is written to
     if stay(places):
-        result[:, : len(places)] = rows[:, : len(places)]
+        result[:known, : len(places)] = rows[:known, : len(places)]
     else:
-        result[:, places] = rows[:, : len(places)]
+        result[:known, places] = rows[:known, : len(places)]
     return result
 
 

@@ -56,18 +56,7 @@ class Receipt:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the receipt that `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            The JSON.
-
-        Returns
-        -------
-        Receipt
-            The receipt.
-        """
+        """Return the receipt that `to_json` wrote."""
         try:
             values = json.loads(text)
             receipt = cls(

@@ -622,18 +622,7 @@ class SampledScatter(ClassReservoir, ClassScatter):
         return ClassScatter.within_variances(self)
 
     def unlearn_class(self, label: Label) -> Self:
-        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes.
-
-        Parameters
-        ----------
-        label : bool, int or str
-            The class.
-
-        Returns
-        -------
-        SampledScatter
-            This object.
-        """
+        """Take all rows of a class out again, where the sample still holds every row; on an error nothing changes."""
         self._code_of(label)
         if self.full:
             return ClassScatter.unlearn_class(self, label)

@@ -256,7 +256,9 @@ def _joined(sets: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _check_sets(learnt: StreamModel, coverage: float, model_file: str) -> None:
     """Refuse sets that cannot be made or read, before anything is written."""
     if not 0.0 <= coverage <= 1.0:
-        raise UsageError(f"--set is the share of sets that hold the true class, from 0 to 1; got {coverage:g}.")
+        raise UsageError(
+            f"--set is the share of sets that hold the true class, from 0 to 1; got {coverage:g}. Write 0.9 for 90 %."
+        )
     model = learnt.estimator
     if learnt.read("predict_set") is None:
         raise StreamError(

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
 class StreamError(ValueError):
@@ -45,10 +45,11 @@ class ClosedPipeError(Exception):
     """The program that read our output has closed."""
 
 
-def unknown_column(name: str, known: Sequence[str], what: str) -> ColumnError:
-    """Return the error for a name that no column has, with the nearest names."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    lower = {column.lower(): column for column in known}
+def unknown_column(name: str, known: Sequence[str], what: str, taken: Collection[str] = ()) -> ColumnError:
+    """Return the error for a name that no column has, with the nearest names that are not taken."""
+    free = [column for column in known if column not in taken]
+    near = difflib.get_close_matches(name, free, n=3, cutoff=0.5)
+    lower = {column.lower(): column for column in free}
     if name.lower() in lower:
         near = [lower[name.lower()]]
     shown = ", ".join(repr(column) for column in known[:12]) + (", …" if len(known) > 12 else "")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Rows
     from kampong.contract import StreamModel
     from kampong.predictor import Predictor
-    from kampong.streaming.history.delays import Ahead, Delays
+    from kampong.streaming.history.delays import Ahead, Delay, Delays
 
 LONGEST = 1_000_000
 """The longest label delay, in rows."""
@@ -179,7 +179,7 @@ def copy_due(
     taken: dict[bool, Copying] = {}  # delays whose copies are due together share one
     copies = []
     for one in delays.due(rows):
-        saved = one.delay >= SETTINGS.saved_delay and solves_copies(model)
+        saved = is_solved(one, model)
         if saved not in taken:
             found = model.frozen(kept_at_end(model, predictor, rows) if saved else predictor, saved=saved)
             taken[saved] = Copying(found, found.nbytes if found is not None and model.can.save else 0)
@@ -187,9 +187,9 @@ def copy_due(
     delays.take_all(copies, rows, ahead)
 
 
-def solves_copies(model: StreamModel) -> bool:
-    """Tell whether copies of some delays are solved: past a width that would cost more than the stream."""
-    return model.can.freeze and model.width <= SETTINGS.narrow_columns
+def is_solved(one: Delay, model: StreamModel) -> bool:
+    """Tell whether copies of a delay are solved as for a save: in wide rows that would cost more than the stream."""
+    return one.delay >= SETTINGS.saved_delay and model.can.freeze and model.width <= SETTINGS.narrow_columns
 
 
 def copies_state(delays: Delays) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from kampong._core.compute import available_threads, beside
 from kampong._core.freed import give_back
 from kampong.contract import Pauses, stream_model
 from kampong.streaming.errors import StreamError
-from kampong.streaming.history.delays import Ahead
+from kampong.streaming.history.delays import Ahead, pauses
 from kampong.streaming.history.history import candidates
-from kampong.streaming.late import Waiting, answer_late, copy_due, solves_copies
+from kampong.streaming.late import Waiting, answer_late, copy_due, is_solved
 from kampong.streaming.prediction import (
     Answers,
     answer,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kampong.predictor import Predictor
     from kampong.streaming.columns.column_memory import Memory
     from kampong.streaming.columns.records import Batch
+    from kampong.streaming.history.delays import Delay
     from kampong.streaming.history.history import History
     from kampong.streaming.history.rejected import Rejected
     from kampong.streaming.model_file import Counters
@@ -244,8 +245,7 @@ class Learner:
         if not rows:  # landmarks are placed with the first rows
             return len(labels) if model.can.landmarks else 1
         ends = [rows + Schedule.of(model).piece(rows, labels, classes_present(model))]
-        if not self._pauses_inside:
-            ends.append(self.history.delays.next_copy)
+        ends += [one.due for one in self.history.delays.each if not self._asked_inside(one)]
         if self.coming is not None:
             ends.append(self.coming.due)
         if self.beside and model.can.landmarks:
@@ -323,15 +323,14 @@ class Learner:
             except ValueError as error:
                 raise RefusedRowsError(error) from None
 
-    @property
-    def _pauses_inside(self) -> bool:
-        """Whether copies for late labels are taken inside a piece, as none is solved: pieces are longer then."""
-        return self.model.follows_drift and not self.waiting.delay and not solves_copies(self.model)
+    def _asked_inside(self, one: Delay) -> bool:
+        """Tell whether copies for late labels are taken inside a piece, as none is solved: pieces are longer then."""
+        return self.model.follows_drift and not self.waiting.delay and not is_solved(one, self.model)
 
     def _pauses(self, X: Rows, y: np.ndarray) -> Pauses | None:
         """Return where a model pauses while it learns a piece, and what is done there; None for nowhere."""
         before, delays = self.counters.rows, self.history.delays
-        places = delays.pauses(before, len(y)) if self._pauses_inside else []
+        places = pauses([one for one in delays.each if self._asked_inside(one)], before, len(y))
         if not places:
             return None
 

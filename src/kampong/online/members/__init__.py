@@ -4,7 +4,6 @@ from kampong.online.members.chain import LabelChain
 from kampong.online.members.discriminant import Discriminant
 from kampong.online.members.frequencies import Frequencies
 from kampong.online.members.given import Given
-from kampong.online.members.least_squares import LeastSquares
 from kampong.online.members.member import Field, Member, Rows
 from kampong.online.members.neighbours import Neighbours
 from kampong.online.members.passive_aggressive import PassiveAggressive
@@ -12,7 +11,7 @@ from kampong.online.members.products import Products
 from kampong.online.members.random_features import Fourier
 from kampong.online.members.softmax import Softmax
 from kampong.online.members.tiles import Tiles
-from kampong.online.members.wide import WidePassiveAggressive, WideSoftmax
+from kampong.online.members.wide import WideSoftmax
 
 MEMBERS: list[type[Member]] = [
     Frequencies,
@@ -20,14 +19,12 @@ MEMBERS: list[type[Member]] = [
     LabelChain,
     Softmax,
     PassiveAggressive,
-    LeastSquares,
     Discriminant,
     Products,
     Tiles,
     Fourier,
     Neighbours,
     WideSoftmax,
-    WidePassiveAggressive,
 ]
 """All that may take part. The first always does."""
 

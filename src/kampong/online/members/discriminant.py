@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kampong._core.loops import Loop, part
-from kampong.online.arithmetic import dot, logarithm, update_inverse
+from kampong._core.loops import Loop
+from kampong.online.arithmetic import add_to_inverse, dot, logarithm
 from kampong.online.members.member import Field, Member, Rows
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ def _step(
     scores: Float,
 ) -> None:
     d, total = len(inverse), 1.0
-    apart, gain, back = np.zeros(d), np.zeros(d), np.zeros(d)
+    apart, gain, logs = np.zeros(d), np.zeros(d), np.zeros(len(counts))
     for k in range(len(counts)):
         total += counts[k]
+        logs[k] = logarithm(counts[k]) if counts[k] > 0.0 else 0.0
     for i in range(len(points)):
         row, code = points[i], codes[i]
         for k in range(known[i]):
-            scores[0, i, k] = logarithm(counts[k]) + total * _product(products[k], row, means[k])
+            scores[0, i, k] = logs[k] + total * (dot(products[k], row) - 0.5 * dot(products[k], means[k]))
         if not learn[i]:
             continue
         share = weights[i] / (counts[code] + weights[i])
@@ -70,11 +71,11 @@ def _step(
             apart[j] = row[j] - means[code, j]
         within = share * counts[code]
         if within > 0.0:
-            update_inverse(inverse, apart, within, 1.0, i % d, 0.0, gain, back)  # without a ridge at any place
+            add_to_inverse(inverse, apart, within, 1.0, gain)
             for k in range(known[i]):
-                pace = dot(apart, products[k])
+                pace, line = dot(apart, products[k]), products[k]
                 for j in range(d):
-                    products[k, j] -= pace * gain[j]
+                    line[j] -= pace * gain[j]
             for j in range(d):
                 products[code, j] += share / within * gain[j]
         else:
@@ -83,13 +84,5 @@ def _step(
         for j in range(d):
             means[code, j] += share * apart[j]
         counts[code] += weights[i]
+        logs[code] = logarithm(counts[code])
         total += weights[i]
-
-
-@part
-def _product(line: Float, row: Float, mean: Float) -> float:
-    """Return the product of a line with a row less half the mean."""
-    total = 0.0
-    for j in range(len(row)):
-        total += line[j] * (row[j] - 0.5 * mean[j])
-    return total

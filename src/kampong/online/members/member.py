@@ -113,11 +113,6 @@ class Member:
         """Return the arrays that are remembered."""
         raise NotImplementedError
 
-    def declared(self) -> dict[str, Field]:
-        """Return all fields: those of the member, and what calibrates its answers."""
-        calibration = Field((self.answers,), low=0.0, start=1.0)
-        return {**self.fields(), "factors": calibration, "curvatures": calibration}
-
     def sizes(self, columns: int, classes: int) -> dict[str, int]:
         """Return the length of each named axis."""
         return {"columns": columns, "classes": classes}
@@ -128,7 +123,7 @@ class Member:
 
     def numbers(self, columns: int, classes: int) -> int:
         """Return how many numbers are remembered."""
-        return sum(int(np.prod(self._shape(field, columns, classes))) for field in self.declared().values())
+        return sum(int(np.prod(self._shape(field, columns, classes))) for field in self.fields().values())
 
     def step(self, rows: Rows, scores: Float) -> None:
         """Write the scores of each row, (answers, rows, classes), which are 0, and learn the row if `rows.learn`."""
@@ -136,7 +131,7 @@ class Member:
 
     def resize(self, columns: int, classes: int) -> None:
         """Make room for columns and classes; what is known keeps its place."""
-        for name, field in self.declared().items():
+        for name, field in self.fields().items():
             shape, old = self._shape(field, columns, classes), self.arrays.get(name)
             if old is not None and old.shape == shape:
                 continue
@@ -155,7 +150,7 @@ class Member:
 
     def from_state(self, contents: Contents, columns: int, classes: int) -> None:
         """Take back what `to_state` wrote, each value checked."""
-        for name, field in self.declared().items():
+        for name, field in self.fields().items():
             shape = self._shape(field, columns, classes)
             high = self.sizes(columns, classes)[field.below] - 1 if field.below else None
             self.arrays[name] = contents.array(name, field.dtype, shape, low=field.low, high=high).copy()

@@ -34,21 +34,16 @@ class Verdict {
 
 class Tiles {
   constructor() {
-    this.right = h("dl", { class: "tiles" }) // how often the model is right
-    this.list = h("dl", { class: "tiles" }) // what it has learnt and uses
+    this.list = h("dl", { class: "tiles" })
     this.words = h("p", { class: "note" })
-    this.element = h("div", { id: "figures" }, this.right, this.list, this.words)
+    this.element = h("div", { id: "figures" }, this.list, this.words)
     new ResizeObserver(() => this.arrange()).observe(this.element)
   }
   // Lines of nearly as many tiles each, so that none stands alone while another line is full.
   arrange() {
-    for (const tiles of [this.right, this.list]) {
-      const count = tiles.children.length,
-        fit = Math.max(1, Math.floor((this.element.clientWidth + 10) / 160)),
-        lines = Math.ceil(count / Math.max(2, fit))
-      tiles.hidden = !count
-      if (count) tiles.style.setProperty("--across", Math.ceil(count / lines))
-    }
+    const count = this.list.children.length,
+      fit = Math.max(2, Math.floor((this.element.clientWidth + 10) / 160))
+    this.list.style.setProperty("--across", Math.ceil(count / Math.ceil(count / fit)))
   }
   show({ totals, measures, recent, chosen, unscored, baselines }) {
     const tile = (key, name, value, more) =>
@@ -61,7 +56,7 @@ class Tiles {
       )
     const share = (key, name) => tile(key, name, percent(measures[key]), `recent ${percent(recent[key])}`)
     const merged = withoutCourse(totals)
-    const judged = [
+    const accuracies = [
       share("accuracy", "Accuracy"),
       share("balanced_accuracy", "Balanced accuracy"),
       share("macro_f1", "Macro F1"),
@@ -107,8 +102,7 @@ class Tiles {
       )
     }
     if (totals.dead) tiles.push(tile("dead", "Dead letters", whole(totals.dead)))
-    this.right.replaceChildren(...(merged ? [] : judged))
-    this.list.replaceChildren(...tiles)
+    this.list.replaceChildren(...(merged ? [] : accuracies), ...tiles)
     this.arrange()
     if (merged) {
       this.words.textContent =

@@ -166,7 +166,6 @@ const MEMBERS = {
   fourier: "softmax regression on random Fourier features",
   neighbours: "nearest neighbours among the last rows",
   wide_softmax: "softmax regression on wide rows",
-  wide_passive_aggressive: "passive-aggressive steps on wide rows",
 }
 // A member that takes part several times, at several rates, keeps its number.
 function member(key, keys) {
@@ -200,7 +199,7 @@ class Choices {
       "",
       curve || Object.keys(heads).length
         ? `Candidates were compared on ${rows(validation_rows)} that they had not learnt. The loss is roughly the share of them ` +
-            "that a candidate gets wrong; lower is better. " +
+            "that a candidate gets wrong; lower is better. A simpler one is taken if it loses hardly more. " +
             (curve ? `Where losses are nearly equal, the ${name} stays near its usual value. The dot is the ${name} chosen.` : "")
         : "",
     )
@@ -236,7 +235,7 @@ class Choices {
               order.map(([key, loss], k) => [
                 key.replaceAll("_", " "),
                 figures(loss, 3),
-                k ? `+${figures(loss - order[0][1], 2)}` : "–",
+                k ? `+${(loss - order[0][1]).toFixed(4)}` : "–",
                 key === used ? "in use" : "",
               ]),
               title,

@@ -339,7 +339,7 @@ class Schema:
         """Return the same schema for a source whose columns come in another order, or without the label."""
         for name in self.features:
             if name not in columns:
-                raise unknown_column(name, columns, f"{source}: the model needs")
+                raise unknown_column(name, columns, f"{source}: the model needs", taken=self.features)
         check_columns(columns, source)
         label = self.label if self.label in columns else None
         return dataclasses.replace(self, columns=tuple(columns), label=label)

@@ -20,6 +20,8 @@ from kampong.streaming.schedule import power_of_two
 from kampong.streaming.settings import SETTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kampong._core.compute import Rows
     from kampong.contract import Frozen
     from kampong.files import Contents
@@ -165,11 +167,6 @@ class Delays:
         self.each = tuple(Delay(delay) for delay in DELAYS)
         self.expected: tuple[int, ...] = ()  # delays whose copies a model file must hold
 
-    @property
-    def next_copy(self) -> int:
-        """The next row number after which a copy is due."""
-        return min(one.due for one in self.each)
-
     def score(self, X: Rows, y: np.ndarray, first: int) -> None:
         """Ask the copies about rows.
 
@@ -192,17 +189,6 @@ class Delays:
         for one in self.each:
             if one.copy is not None and first + len(y) >= one.end:
                 one.copy = None
-
-    def pauses(self, first: int, rows: int) -> list[int]:
-        """Return before which of this many rows, from a row number on, copies are due, counted from that row."""
-        found = set()
-        for one in self.each:
-            due = one.due
-            while due < first + rows:
-                if due > first:
-                    found.add(due - first)
-                due = due_after(due, one.delay)
-        return sorted(found)
 
     def due(self, rows: int) -> list[Delay]:
         """Return the delays whose next copy is due after this many rows."""
@@ -301,6 +287,18 @@ class Delays:
                 copied.append(one.delay)
         found.expected = tuple(copied)
         return found
+
+
+def pauses(delays: Iterable[Delay], first: int, rows: int) -> list[int]:
+    """Return before which of this many rows, from a row number on, copies are due, counted from that row."""
+    found = set()
+    for one in delays:
+        due = one.due
+        while due < first + rows:
+            if due > first:
+                found.add(due - first)
+            due = due_after(due, one.delay)
+    return sorted(found)
 
 
 def _ask(frozen: Frozen, sharing: list[Delay], ahead: Ahead) -> None:

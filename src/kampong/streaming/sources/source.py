@@ -235,14 +235,14 @@ class Source:
         """Read the header and enough to know the columns; return the schema, the columns and the first records."""
         first = next(parts, None)
         if first is None:
-            raise SourceError(f"{self.path}: the source holds no record.")
+            raise SourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
         columns, first = chosen.header(self, first)
         while first.blank and (more := next(parts, None)) is not None:
             first = more
         if schema is not None:
             return chosen.fit(self, schema, columns), columns, first
         if first.blank:
-            raise SourceError(f"{self.path}: the source holds no record.")
+            raise SourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
         return chosen.describe(self, columns, first.sample(), classes), columns, first
 
     def _bodies(

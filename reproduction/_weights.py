@@ -134,7 +134,7 @@ class WeightedKampongMeasure(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from kampong.estimators.kampong_weights import WeightedKampongMeasure, paper_weights
+    >>> from reproduction._weights import WeightedKampongMeasure, paper_weights
     >>> X, y = load_iris(return_X_y=True)
     >>> WeightedKampongMeasure(2, weights=paper_weights(2.0)).fit_transform(X, y).shape
     (150, 2)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from reproduction._weights import WeightedKampongMeasure, paper_weights, violations
 from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kampong import CriterionWarning, SupervisedKampongMeasure
-from kampong.estimators.kampong_weights import WeightedKampongMeasure, paper_weights, violations
 
 
 class Normalised:
