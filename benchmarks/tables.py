@@ -44,7 +44,6 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn")
 KAMPONG: dict[str, Callable[[], Any]] = {
     "Fisher": FisherDiscriminant,
     "kernel": KernelFisherDiscriminant,
-    "laplacian": lambda: KernelFisherDiscriminant(kernel="laplacian"),
     "weighed": WeighedDiscriminant,
 }
 PEERS: dict[str, Callable[[], Any]] = {
