@@ -47,7 +47,8 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
     validation rows as if it had not learnt them, by leave-one-out or held-out rows. With L_k the sum of −log p of
     their classes, the weights are exp(−L_k) over their sum, and the probability of a class is the weighted mean of
     what the members say. Where members are validated on different numbers of rows, L_k is the mean loss times the
-    least of these. It is Bayes' rule for the members, and the rule by which `OnlineClassifier` weighs its own. Where one member is clearly ahead, it answers alone, at its cost.
+    least of these. It is Bayes' rule for the members, and the rule by which `OnlineClassifier` weighs its own. Where
+    one member is clearly ahead, it answers alone, at its cost.
 
     Each row has one label. For directions, prediction sets and merging see the members, in `models_`.
 
