@@ -371,7 +371,7 @@ class ClassEvidence(Evidence):
 
     def _linear_name(self) -> str:
         """Return the linear head that is trained: "" for none."""
-        return Logistic.name
+        return Logistic.name if self.validation.weights.sum() >= SETTINGS.cross_fit_rows else ""
 
     def _mixes_linear(self) -> bool:
         """Tell whether that head may be a member of the mixture."""

@@ -32,6 +32,8 @@ class Settings:
         Rows: fewer validation rows choose nothing ("tables").
     least_left : float
         Share of a class: a row that leaves less of its class is no validation row ("tables").
+    cross_fit_rows : int
+        Rows below which a logistic head is not offered ("tables").
     folds : int
         Folds in which few rows are held out where leave-one-out has no closed form, over which a head of yours is
         cross-fitted, and parts of the rows of which one validates a trained head ("defaults", "tables").
@@ -96,6 +98,7 @@ class Settings:
     decades: tuple[float, ...] = (-4.0, -2.5, -1.0, 0.5, 2.0)
     fewest_rows: int = 10
     least_left: float = 1e-3
+    cross_fit_rows: int = 100
     folds: int = 5
     single_fold_rows: int = 512
     validation_rows: int = 8192
