@@ -78,6 +78,7 @@ LIMITS = {
     "files/signing": "SHORTEST LONGEST USUAL",
     "heads/calibration": "BLOCK MANY",
     "heads/hinge": "CERTAIN NUMBERS_BYTES STEPS",
+    "kernels/city_block": "POINTS",
     "kernels/functions": "LEAST_UNIT BLOCK_ROWS TILE_BYTES",
     "kernels/landmarks": "DEPENDENT EQUAL STEPS",
     "margin/features": "EXACT_GAP",

@@ -33,16 +33,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.measure import data_folder, present
-from kampong import FisherDiscriminant, KernelFisherDiscriminant
+from kampong import FisherDiscriminant, KernelFisherDiscriminant, WeighedDiscriminant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LARGE = 3000
 KEPT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "results" / "tables_peers.json"
-MOST = -np.log(1e-6)
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
-KAMPONG: dict[str, Callable[[], Any]] = {"Fisher": FisherDiscriminant, "kernel": KernelFisherDiscriminant}
+KAMPONG: dict[str, Callable[[], Any]] = {
+    "Fisher": FisherDiscriminant,
+    "kernel": KernelFisherDiscriminant,
+    "weighed": WeighedDiscriminant,
+}
 PEERS: dict[str, Callable[[], Any]] = {
     "LR scaled": lambda: LogisticRegression(max_iter=1000),
     "LDA shrunk": lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
@@ -59,21 +62,21 @@ def main(shrink: int = 1, sets: tuple[str, ...] = ()) -> None:
     warnings.simplefilter("ignore")
     only_peers, sets = "--peers" in sets, tuple(name for name in sets if name != "--peers")
     methods = PEERS if only_peers else {**KAMPONG, **PEERS}
-    found: dict[str, np.ndarray] = {}
+    found: list[tuple[int, np.ndarray]] = []
     print(f"{'error %':<22}{'rows':>7}{'columns':>8}" + "".join(f"{name:>12}" for name in methods))
     for place, (name, X, y) in enumerate(tables(shrink)):
         if sets and name not in sets:
             continue
         ours = [] if only_peers else [measured(method, make, X, y, shrink) for method, make in KAMPONG.items()]
-        found[name] = np.array([*ours, *peers_of(name, X, y, shrink)])
+        results = np.array([*ours, *peers_of(name, X, y, shrink)])
         half = "fitted" if place % 2 == 0 else "reported"
-        errors = "".join(f"{100 * error:>12.2f}" for error in found[name][:, 0])
+        errors = "".join(f"{100 * error:>12.2f}" for error in results[:, 0])
         print(f"{name:<22}{X.shape[0]:>7}{X.shape[1]:>8}{errors}  {half}", flush=True)
-        found[name] = np.vstack([found[name], np.full(5, place % 2)])
+        found.append((place % 2, results))
     if only_peers:
         return
     for number, half in enumerate(("fitted", "reported")):
-        summary(half, list(methods), [one[:-1] for one in found.values() if one[-1, 0] == number])
+        summary(half, list(methods), [results for place, results in found if place == number])
 
 
 def peers_of(name: str, X: Any, y: np.ndarray, shrink: int) -> list[list[float]]:
@@ -85,10 +88,10 @@ def peers_of(name: str, X: Any, y: np.ndarray, shrink: int) -> list[list[float]]
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if shrink == 1 and KEPT.exists() else {}
     known = kept.get(name, {})
     if known.get("origin") == origin and set(PEERS) <= set(known["results"]):
-        return [[*(np.nan if one is None else one for one in known["results"][peer]), np.nan] for peer in PEERS]
+        return [[np.nan if one is None else one for one in known["results"][peer]] for peer in PEERS]
     results = {peer: measured(peer, make, X, y, shrink) for peer, make in PEERS.items()}
     if shrink == 1:
-        plain = {peer: [None if np.isnan(one) else float(one) for one in found[:4]] for peer, found in results.items()}
+        plain = {peer: [None if np.isnan(one) else float(one) for one in found] for peer, found in results.items()}
         kept[name] = {"origin": origin, "results": plain}
         lines = [f"{json.dumps(one)}: {json.dumps(value)}" for one, value in sorted(kept.items())]
         KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -119,11 +122,6 @@ def summary(half: str, names: list[str], results: list[np.ndarray]) -> None:
             if name != mine
         }
         print(f"{mine} is more than a point behind " + ", ".join(f"{name} on {n}" for name, n in behind.items()))
-    for column, by in ((1, "log-loss of the same test rows (a bound)"), (4, "own held-out log-loss")):
-        better = np.where(whole[:, :1, column] <= whole[:, 1:2, column], whole[:, :1, 0], whole[:, 1:2, 0])
-        ranks = np.array([rankdata(one) for one in np.hstack([better, whole[:, len(KAMPONG) :, 0]])]).mean(axis=0)
-        others = ", ".join(f"{name} {rank:.2f}" for name, rank in zip(PEERS, ranks[1:], strict=True))
-        print(f"the better of Fisher and kernel by {by}: {100 * better.mean():.2f} %, rank {ranks[0]:.2f} ({others})")
 
 
 def tables(shrink: int = 1) -> Iterator[tuple[str, Any, np.ndarray]]:
@@ -144,12 +142,9 @@ def tables(shrink: int = 1) -> Iterator[tuple[str, Any, np.ndarray]]:
 
 
 def measured(name: str, make: Callable[[], Any], X: Any, y: np.ndarray, shrink: int = 1) -> list[float]:
-    """Return error, log-loss, ECE, CPU seconds and the log-loss that our model finds for rows held out in training.
-
-    Means over the folds; NaN where a method cannot take the rows, and the last one for peers.
-    """
+    """Return error, log-loss, ECE and CPU seconds, means over the folds; NaN where a method cannot take the rows."""
     if sparse.issparse(X) and name in DENSE_ONLY:
-        return [np.nan] * 5
+        return [np.nan] * 4
     if X.shape[0] > LARGE or shrink > 1:
         parts: Any = StratifiedShuffleSplit(1, test_size=0.2, random_state=0).split(np.zeros(len(y)), y)
     else:
@@ -166,9 +161,7 @@ def measured(name: str, make: Callable[[], Any], X: Any, y: np.ndarray, shrink: 
         loss = ece = np.nan
         if hasattr(model, "predict_proba"):
             loss, ece = judged(model, X[test], y[test])
-        held_out = model.freeze().held_out if name in KAMPONG else None
-        evidence = np.nan if held_out is None else held_out.mean(MOST)[0]
-        results.append([float(np.mean(predicted != y[test])), loss, ece, cpu, evidence])
+        results.append([float(np.mean(predicted != y[test])), loss, ece, cpu])
     return list(np.mean(results, axis=0))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         MarginSubspace,
         MaximumMarginCriterion,
         SupervisedKampongMeasure,
+        WeighedDiscriminant,
     )
     from kampong.files import CheckpointError
     from kampong.margin import (
@@ -48,6 +49,7 @@ __all__ = [
     "MaximumMarginDiscriminant",
     "MinOverClassifier",
     "SupervisedKampongMeasure",
+    "WeighedDiscriminant",
     "fit_landmarks",
     "from_bytes",
     "load",
@@ -78,6 +80,7 @@ _HOMES = {
         "MarginSubspace",
         "MaximumMarginCriterion",
         "SupervisedKampongMeasure",
+        "WeighedDiscriminant",
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -9,6 +9,7 @@ from kampong.estimators import (
     MarginSubspace,
     MaximumMarginCriterion,
     SupervisedKampongMeasure,
+    WeighedDiscriminant,
 )
 from kampong.files.saved_models import from_bytes, load, pack, unpack
 from kampong.margin import (
@@ -38,6 +39,7 @@ __all__ = [
     "MinOverClassifier",
     "OnlineClassifier",
     "SupervisedKampongMeasure",
+    "WeighedDiscriminant",
     "from_bytes",
     "load",
     "pack",

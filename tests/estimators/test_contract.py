@@ -31,6 +31,7 @@ ESTIMATORS = {
     "KernelFisherDiscriminant": kampong.KernelFisherDiscriminant(landmarks=20),
     "KernelFisherDiscriminant fourier": kampong.KernelFisherDiscriminant(landmarks=20, placement="fourier"),
     "KernelMarginSubspace": kampong.KernelMarginSubspace(landmarks=20),
+    "WeighedDiscriminant": kampong.WeighedDiscriminant(),
     "CoreVectorClassifier": kampong.CoreVectorClassifier(),
     "MinOverClassifier": kampong.MinOverClassifier(tol=0.1),
     "MaxMinOverClassifier": kampong.MaxMinOverClassifier(tol=0.1),

@@ -28,6 +28,7 @@ from kampong import (
     MaxMinOverClassifier,
     MinOverClassifier,
     SupervisedKampongMeasure,
+    WeighedDiscriminant,
 )
 from kampong.files import CheckpointError, load, pack, read, save, saved_models, unpack, write
 from problems import at_most, cut, problem, seeds
@@ -84,6 +85,9 @@ FITS = {
     "margin features, linear": MaximumMarginDiscriminant(kernel="linear", warm_start=True),
     "kernel Fisher": KernelFisherDiscriminant(landmarks=9, random_state=3),
     "kernel margin": KernelMarginSubspace(2, epsilon=0.01, landmarks=9, gamma=0.3),
+    "laplacian": KernelFisherDiscriminant(landmarks=9, kernel="laplacian", scale=True),
+    "laplacian waves": KernelMarginSubspace(2, epsilon=0.01, landmarks=8, kernel="laplacian", placement="fourier"),
+    "weighed": WeighedDiscriminant(),
     "any criterion": CriterionSubspace(criterion="margin", parameter=0.1),
 }
 LABELS = {

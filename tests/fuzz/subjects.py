@@ -45,6 +45,7 @@ ESTIMATORS = {
     "MaximumMarginDiscriminant": kampong.MaximumMarginDiscriminant(max_iter=300),
     "MinOverClassifier": kampong.MinOverClassifier(kernel="rbf", max_iter=100),
     "SupervisedKampongMeasure": kampong.SupervisedKampongMeasure(2, a=1.2),
+    "WeighedDiscriminant": kampong.WeighedDiscriminant(),
 }
 STATISTICS = {
     "ClassMeans": lambda: kampong.statistics.ClassMeans(D),

@@ -15,6 +15,7 @@ from problems import at_most
 CASES = [
     ("linear", "linear", {}),
     ("rbf", "rbf", {"gamma": 0.3}),
+    ("laplacian", "laplacian", {"gamma": 0.3}),
     ("polynomial", "poly", {"gamma": 0.5, "degree": 3, "coef0": 1.0}),
     ("polynomial", "poly", {"gamma": 0.5, "degree": 2.5, "coef0": 60.0}),
     ("polynomial", "poly", {"gamma": 0.5, "degree": 6, "coef0": 1.0}),
@@ -48,11 +49,11 @@ def test_values_are_those_of_scikit_learn(X, name, peer, parameters, form, dtype
 
 @pytest.mark.parametrize("train", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("test", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("name", ["linear", "rbf"])
+@pytest.mark.parametrize("name", ["linear", "rbf", "laplacian"])
 def test_scores_of_new_rows_in_any_form(X, train, test, name):
     kernel = build(name, train(X[:50]), gamma=0.2)
     weights = np.random.default_rng(1).normal(size=(50, 3))
-    expected = pairwise_kernels(X[50:], X[:50], metric=name, **({"gamma": 0.2} if name == "rbf" else {})) @ weights
+    expected = pairwise_kernels(X[50:], X[:50], metric=name, **({} if name == "linear" else {"gamma": 0.2})) @ weights
     scores = kernel_scores(kernel, test(X[50:]), kernel.prepare(train(X[:50])), weights)
     np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10)
 

@@ -169,6 +169,7 @@ def test_the_page_on_which_estimator_names_all_of_them():
         "MaximumMarginDiscriminant",
         "MinOverClassifier",
         "SupervisedKampongMeasure",
+        "WeighedDiscriminant",
         "fit_landmarks",
         "from_bytes",
         "load",

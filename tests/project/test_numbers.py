@@ -50,7 +50,7 @@ def test_every_number_that_is_listed_exists_and_is_listed_once(counts):
 
 
 def test_the_fields_of_settings_do_not_become_more(counts):
-    assert len(counts.fields(counts.parsed())) <= 66
+    assert len(counts.fields(counts.parsed())) <= 60
 
 
 def test_a_number_is_found_and_a_limit_is_not(counts):

@@ -97,7 +97,7 @@ def learn(
     kernel: Annotated[
         str,
         typer.Option(
-            help="For curved classes: rbf, linear, polynomial or sigmoid. Landmarks are placed again as rows double.",
+            help="For curved classes: rbf, laplacian, linear, polynomial or sigmoid. Landmarks move as rows double.",
             rich_help_panel=MODEL,
         ),
     ] = "",

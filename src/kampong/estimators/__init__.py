@@ -11,6 +11,7 @@ from kampong.estimators.margin_criterion import (
     SupervisedKampongMeasure,
 )
 from kampong.estimators.stream_model import SubspaceModel
+from kampong.estimators.weighed import WeighedDiscriminant
 from kampong.files.model_errors import CriterionWarning
 from kampong.solvers import solve
 
@@ -27,5 +28,6 @@ __all__ = [
     "MaximumMarginCriterion",
     "SubspaceModel",
     "SupervisedKampongMeasure",
+    "WeighedDiscriminant",
     "solve",
 ]

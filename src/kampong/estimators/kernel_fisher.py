@@ -45,11 +45,14 @@ class KernelFisherDiscriminant(KernelSubspace):
     ----------
     n_components : int, "auto" or None
         How many directions, at most one less than there are classes; None, and "auto", for all of those.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid"} or callable
-        A callable takes two blocks of rows and returns the matrix of their kernel values.
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid"} or callable
+        As in scikit-learn; "laplacian" is exp(−γ Σ|x_j − z_j|), for columns that each matter on their own, such as
+        those of tables: use it with scale=True. A callable takes two blocks of rows and returns the matrix of their
+        kernel values.
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
-        both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
+        for the Laplacian kernel one over their mean distance if columns are normal, and 1 / (n_features · X.std());
+        all of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
         a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
         directions on up to 500 landmarks, or a quarter of more than 2,000, when the landmarks are placed; it is "mean"
         for other kernels, several labels per row, Fourier features, landmarks given as rows, and fewer than ten rows.
@@ -249,11 +252,14 @@ class KernelMarginSubspace(KernelSubspace):
         larger, up to the number of landmarks; a warning says how many of them lower the criterion.
     epsilon : float
         The weight ε ≥ 0 of the within-class scatter.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid"} or callable
-        A callable takes two blocks of rows and returns the matrix of their kernel values.
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid"} or callable
+        As in scikit-learn; "laplacian" is exp(−γ Σ|x_j − z_j|), for columns that each matter on their own, such as
+        those of tables: use it with scale=True. A callable takes two blocks of rows and returns the matrix of their
+        kernel values.
     gamma : float, "auto", "mean" or "scale"
         The factor γ. "mean" is one over the mean squared distance of two rows, "scale" is 1 / (n_features · X.var());
-        both of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
+        for the Laplacian kernel one over their mean distance if columns are normal, and 1 / (n_features · X.std());
+        all of the rows of `fit`, of the first batch, or of the landmarks where they are given as rows. "auto" chooses
         a factor between a quarter and four on "mean" for the rbf kernel, by the leave-one-out errors of Fisher's
         directions on up to 500 landmarks, or a quarter of more than 2,000, when the landmarks are placed; it is "mean"
         for other kernels, several labels per row, Fourier features, landmarks given as rows, and fewer than ten rows.

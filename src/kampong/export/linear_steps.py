@@ -430,12 +430,12 @@ def values_step(kernel: Kernel, points: Any, coefficients: Float) -> Nystroem:
     if kernel.name == "precomputed":
         raise TypeError(
             "its kernel is precomputed, so there are no rows to compute kernel values with. Fit with a kernel by name: "
-            "'linear', 'rbf', 'polynomial' or 'sigmoid'."
+            "'linear', 'rbf', 'laplacian', 'polynomial' or 'sigmoid'."
         )
     if kernel.name == "callable":
         raise TypeError(
             f"its kernel is a function ({kernel.function!r}), which takes blocks of rows here and single rows in "
-            "scikit-learn. Use a kernel by name: 'linear', 'rbf', 'polynomial' or 'sigmoid'."
+            "scikit-learn. Use a kernel by name: 'linear', 'rbf', 'laplacian', 'polynomial' or 'sigmoid'."
         )
     numbers: dict[str, Any] = {}
     if kernel.name != "linear":

@@ -1,9 +1,9 @@
-"""Random Fourier features: coordinates that approximate a Gaussian kernel and depend on a seed only.
+"""Random Fourier features: coordinates that approximate a kernel of differences and depend on a seed only.
 
 For k(x, z) = exp(−γ|x − z|²) and frequencies w ~ N(0, 2γI), the mean of cos(wᵀ(x − z)) is k(x, z) (Rahimi and Recht
 2007). So the features √(2/m)·[cos(wᵀx), sin(wᵀx)] of m/2 frequencies have inner products near the kernel. Frequencies
 of one block are orthogonal to each other, with the lengths of Gaussian ones, which lowers the variance (Yu, Suresh,
-Choromanski, Holtmann-Rice and Kumar 2016).
+Choromanski, Holtmann-Rice and Kumar 2016). For k(x, z) = exp(−γ Σ|x_j − z_j|) the entries of w are Cauchy, of scale γ.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class FourierBasis:
-    """Random Fourier features of a Gaussian kernel, in the place of kernel values to landmarks.
+    """Random Fourier features of a Gaussian or Laplacian kernel, in the place of kernel values to landmarks.
 
     Two bases of the same kernel, width, number and seed are the same, wherever they were made.
 
     Parameters
     ----------
     kernel : Kernel
-        A Gaussian kernel.
+        A Gaussian or Laplacian kernel.
     width : int
         The number of features of a row.
     rank : int
@@ -43,10 +43,10 @@ class FourierBasis:
     """
 
     def __init__(self, kernel: Kernel, width: int, rank: int, seed: int) -> None:
-        if kernel.name != "rbf":
+        if kernel.name not in ("rbf", "laplacian"):
             raise ValueError(
-                f"Fourier features approximate the kernel 'rbf', and the kernel is {kernel.name!r}. Use kernel='rbf', "
-                "or landmarks placed on rows."
+                f"Fourier features approximate the kernels 'rbf' and 'laplacian', and the kernel is {kernel.name!r}. "
+                "Use one of these, or landmarks placed on rows."
             )
         self.kernel, self.width, self.seed = kernel, int(width), int(seed)
         self.rank = 2 * -(-int(rank) // 2)
@@ -55,7 +55,8 @@ class FourierBasis:
     @functools.cached_property
     def frequencies(self) -> Float:
         """The frequencies, one per row, drawn when first needed: a file only claims their number and their width."""
-        drawn = draw_frequencies(self.width, self.rank // 2, self.kernel.gamma, self.seed)
+        draw = draw_frequencies if self.kernel.name == "rbf" else draw_cauchy
+        drawn = draw(self.width, self.rank // 2, self.kernel.gamma, self.seed)
         return drawn if self.kernel.units is None else drawn / self.kernel.units
 
     def values(self, X: Rows) -> Float:
@@ -115,7 +116,7 @@ class FourierBasis:
         """Tell whether both map every row to the same features."""
         if not isinstance(other, FourierBasis):
             return False
-        mine, theirs = ((one.width, one.rank, one.seed, one.kernel.gamma) for one in (self, other))
+        mine, theirs = ((one.width, one.rank, one.seed, one.kernel.name, one.kernel.gamma) for one in (self, other))
         return mine == theirs and self.kernel.same_units(other.kernel)
 
     def _fill(self, X: Rows, out: Float) -> None:
@@ -173,6 +174,30 @@ def draw_frequencies(width: int, count: int, gamma: float, seed: int) -> Float:
         _fill_normal(block.reshape(-1), apart, np.uint64(part * count))
         lengths += np.square(block).sum(axis=0)
     return np.asarray(directions * np.sqrt(2.0 * gamma * lengths)[:, None])
+
+
+def draw_cauchy(width: int, count: int, gamma: float, seed: int) -> Float:
+    """Return frequencies for the kernel exp(−γ Σ|x_j − z_j|), one per row: ratios of two normal numbers, times γ.
+
+    Parameters
+    ----------
+    width : int
+        The number of features of a row.
+    count : int
+        The number of frequencies.
+    gamma : float
+        The factor γ.
+    seed : int
+        The seed: the same numbers on every machine, up to rounding.
+
+    Returns
+    -------
+    array of shape (count, width)
+        The frequencies.
+    """
+    drawn = np.empty((2, count, width))
+    _fill_normal(drawn.reshape(-1), np.uint64(seed), np.uint64(0))
+    return np.asarray(gamma * drawn[0] / drawn[1])
 
 
 @compiled

@@ -14,6 +14,7 @@ from kampong._core.compute import csr_times_block, floats, one_blas_thread, run,
 from kampong._core.registries import enter
 from kampong.data.validation import LARGEST_ENTRY, check_number, refuse_vanishing
 from kampong.files.model_errors import CheckpointError
+from kampong.kernels.city_block import city_block
 from kampong.statistics.units import CONSTANT
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kampong._core.compute import Float, Integer, Rows
     from kampong.files.contents import Contents
 
-NAMES = ("linear", "rbf", "polynomial", "sigmoid", "precomputed")
+NAMES = ("linear", "rbf", "laplacian", "polynomial", "sigmoid", "precomputed")
 SYNONYMS = {"poly": "polynomial"}
 LEAST_UNIT = 1e-150
 """Smaller deviations are taken for zero: a column divided by one would overflow."""
@@ -59,8 +60,8 @@ class PreparedRows(NamedTuple):
 class Kernel:
     """A kernel function with its parameters fixed.
 
-    linear a·b; rbf exp(−γ‖a − b‖²); polynomial (γ a·b + c)^degree; sigmoid tanh(γ a·b + c); a callable of two blocks
-    of rows; or precomputed, where the rows are kernel values.
+    linear a·b; rbf exp(−γ‖a − b‖²); laplacian exp(−γ Σ|a_j − b_j|); polynomial (γ a·b + c)^degree; sigmoid
+    tanh(γ a·b + c); a callable of two blocks of rows; or precomputed, where the rows are kernel values.
 
     Attributes
     ----------
@@ -102,17 +103,17 @@ class Kernel:
         rows: Rows = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else sparse.csr_array(X)
         if self.units is not None or root != 1.0:
             rows = times_columns(rows, root if self.units is None else root / self.units)
-        if self.name in ("precomputed", "callable"):
+        if self.name in ("precomputed", "callable", "laplacian"):
             return PreparedRows(rows, np.zeros(rows.shape[0]))
         with np.errstate(over="ignore"):
             return PreparedRows(rows, _squared_norms(rows))
 
     def _centred(self, X: Rows, centre: Float, root: float) -> PreparedRows:
-        """Return rows (x, −½‖x‖², 1) about the centre: one product of two such rows is the exponent of the kernel."""
-        n = X.shape[0]
+        """Return rows about the centre, for rbf as (x, −½‖x‖², 1): a product of two is the exponent of the kernel."""
+        n, more = X.shape[0], 2 if self.name == "rbf" else 0
         varying = slice(None) if self.varying is None else self.varying
         d = X.shape[1] if self.varying is None else len(self.varying)
-        rows = np.empty((n, d + 2), dtype=X.dtype)
+        rows = np.empty((n, d + more), dtype=X.dtype)
         norms = np.empty(n)
         for start, stop in split(n, 1 + n // 4096):
             part: Any = X[start:stop]
@@ -122,7 +123,8 @@ class Kernel:
             part *= root if self.units is None else root / self.units
             norms[start:stop] = np.einsum("ij,ij->i", part, part)
             rows[start:stop, :d] = part[:, varying]
-        rows[:, d], rows[:, d + 1] = -0.5 * norms, 1.0
+        if more:
+            rows[:, d], rows[:, d + 1] = -0.5 * norms, 1.0
         return PreparedRows(rows, norms)
 
     def same_units(self, other: Kernel) -> bool:
@@ -135,6 +137,8 @@ class Kernel:
         """Return the kernel values of two sets of prepared rows, one row a left point."""
         if self.name == "callable":
             return self._call(left.rows, right.rows)
+        if self.name == "laplacian":
+            return np.exp(np.multiply(city_block(left.rows, right.rows), -self.gamma))
         if self.centre is None:
             values = _product(left.rows, right.rows)
         else:
@@ -183,7 +187,7 @@ class Kernel:
 
     def diagonal(self, points: PreparedRows) -> Float:
         """Return k(x, x) for each prepared row, float64."""
-        if self.name == "rbf":
+        if self.name in ("rbf", "laplacian"):
             return np.ones(points.rows.shape[0])
         if self.name == "callable":
             pieces = [
@@ -246,7 +250,8 @@ def make_kernel(
     owner : str
         Who asks, for the messages.
     kernel : str or callable
-        One of "linear", "rbf", "polynomial" ("poly"), "sigmoid", "precomputed", or a callable of two blocks of rows.
+        One of "linear", "rbf", "laplacian", "polynomial" ("poly"), "sigmoid", "precomputed", or a callable of two
+        blocks of rows.
     X : array or sparse matrix of shape (n_samples, n_features), or Columns
         The rows that "mean" and "scale" are computed from, or what is known of them.
     gamma : float, "mean" or "scale"
@@ -281,12 +286,12 @@ def make_kernel(
     if isinstance(gamma, str) and variances.sum() < 1e-290:
         refuse_vanishing(owner, float(np.abs([columns.low, columns.high]).max(initial=0.0)))
     divisors = 1.0 if units is None else units
-    value = gamma_from(owner, gamma, mean / divisors, variances / divisors / divisors)
-    if name != "rbf" or not columns.dense:
+    value = gamma_from(owner, gamma, mean / divisors, variances / divisors / divisors, name)
+    if name not in ("rbf", "laplacian") or not columns.dense:
         return Kernel(name, gamma=value, degree=degree, coef0=coef0, units=units)
     constant = columns.high == columns.low
     mean = np.where(constant, columns.low, mean)
-    varying = np.flatnonzero(~constant) if constant.any() else None
+    varying = np.flatnonzero(~constant) if constant.any() and name == "rbf" else None
     return Kernel(name, gamma=value, centre=mean, varying=varying, units=units)
 
 
@@ -342,12 +347,18 @@ def columns_of(X: Rows, weights: Float | None = None) -> Columns:
     return Columns(count, mean, variances * count, low, high, isinstance(X, np.ndarray))
 
 
-def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float) -> float:
-    """Return γ as a number, from the mean and the variance of each column where it is a word."""
+def gamma_from(owner: str, gamma: Any, mean: Float, variances: Float, name: str) -> float:
+    """Return γ as a number, from the mean and the variance of each column where it is a word; `name` is the kernel's.
+
+    A Laplacian kernel takes distances, not their squares: "mean" has the mean distance of two rows whose columns are
+    normal, Σ 2σ_j/√π, because a stream knows no more than variances; "scale" is 1 / (n_features · X.std()).
+    """
     if isinstance(gamma, str) and gamma in ("mean", "scale"):
-        spread = 2.0 * float(variances.sum())
+        city = name == "laplacian"
+        spread = float(np.sqrt(variances).sum()) * 2.0 / math.sqrt(math.pi) if city else 2.0 * float(variances.sum())
         if gamma == "scale":
             spread = float((variances + (mean - mean.mean()) ** 2).sum())
+            spread = math.sqrt(spread * len(mean)) if city else spread
         if not math.isfinite(spread) or spread > 1e300:
             raise ValueError(
                 f"{owner}: the squares of X overflow, so gamma={gamma!r} cannot be computed. "

@@ -23,11 +23,12 @@ class MinOverClassifier(OverClassifier):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is computed again whenever the number of rows has doubled.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, and for the Laplacian kernel one over their mean distance if columns are normal; in a stream it is
+        computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float
@@ -165,11 +166,12 @@ class MaxMinOverClassifier(OverClassifier):
     nu_of : {"patterns", "largest"}
         What `nu` is a fraction of: the patterns of a problem, as in the paper, or its ν_max, which suits classes of
         very different size.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows; in a
-        stream it is computed again whenever the number of rows has doubled.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, and for the Laplacian kernel one over their mean distance if columns are normal; in a stream it is
+        computed again whenever the number of rows has doubled.
     degree : float
         The degree of the polynomial.
     coef0 : float

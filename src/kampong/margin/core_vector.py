@@ -57,11 +57,12 @@ class CoreVectorClassifier(OnePassClassifier):
     loss : {"squared", "hinge"}
         The squared slack of the papers, with their bias; or the hinge loss with the exact bias, the problem of `SVC`:
         min ½‖w‖² + C Σ ξ_i. It stores fewer rows where classes overlap.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows, 1/β of
-        Tsang et al. 2006.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, 1/β of Tsang et al. 2006, and for the Laplacian kernel one over their mean distance if columns are
+        normal.
     degree : float
         The degree of the polynomial.
     coef0 : float

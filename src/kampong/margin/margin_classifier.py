@@ -187,8 +187,8 @@ class MarginClassifier(CallbackSupport, ClassifierMixin, Savable):
         kernel = "a callable" if callable(self.kernel) else self.kernel
         if kernel in ("a callable", "precomputed"):
             raise ValueError(
-                f"{name}: kernel={kernel!r} cannot be computed where the parts are. Use 'rbf', 'linear', 'polynomial' "
-                "or 'sigmoid'."
+                f"{name}: kernel={kernel!r} cannot be computed where the parts are. Use 'rbf', 'laplacian', "
+                "'linear', 'polynomial' or 'sigmoid'."
             )
         for option, needed in {"criterion": "gap", "selection": "furthest", "method": "core"}.items():
             value = getattr(self, option, needed)

@@ -42,11 +42,11 @@ class MaximumMarginDiscriminant(MarginFeatures):
         Features of each class.
     C : float
         The weight of the squared slack; the paper's value is 1. Larger values suit larger and cleaner data.
-    kernel : {"rbf", "linear", "polynomial", "sigmoid", "precomputed"} or callable
+    kernel : {"rbf", "laplacian", "linear", "polynomial", "sigmoid", "precomputed"} or callable
         The kernel; a callable gets two blocks of rows and returns their kernel values.
     gamma : float, "mean" or "scale"
-        The factor of rbf, polynomial and sigmoid. "mean" is one over the mean squared distance of two rows, the
-        paper's 1/β.
+        The factor of rbf, Laplacian, polynomial and sigmoid kernels. "mean" is one over the mean squared distance of
+        two rows, the paper's 1/β, and for the Laplacian kernel one over their mean distance if columns are normal.
     degree : float
         The degree of the polynomial.
     coef0 : float

@@ -54,7 +54,7 @@ def depends_on_rows(model: Any) -> bool:
 def follow(model: Any, spread: Spread) -> None:
     """Keep the spread of all rows so far; compute γ again if they have doubled since the last time."""
     # rows whose squares overflow are refused when they come, not when γ is computed next
-    value = gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances)
+    value = gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances, model._kernel.name)
     if spread.total >= 2 * spread.fixed_at:
         _use(model, spread, value)
     else:
@@ -63,7 +63,9 @@ def follow(model: Any, spread: Spread) -> None:
 
 def fix(model: Any, spread: Spread) -> None:
     """Keep the spread of all rows so far, and compute γ from it."""
-    _use(model, spread, gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances))
+    _use(
+        model, spread, gamma_from(type(model).__name__, model.gamma, spread.mean, spread.variances, model._kernel.name)
+    )
 
 
 def _use(model: Any, spread: Spread, value: float) -> None:

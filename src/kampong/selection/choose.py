@@ -273,7 +273,8 @@ def _least(
     with one_blas_thread():  # many small products: threads would wait for each other
         losses = np.array([loss(folds, kind.of(node), codes, weights) for node in nodes])
     places, usual = kind.coordinate(nodes), float(kind.coordinate(np.array([kind.usual(statistics)]))[0])
-    best = least_point(places, losses + SETTINGS.pull * (places - usual) ** 2)
+    n_rows = float(weights.sum() ** 2 / np.square(weights).sum())  # the pull weighs as much as one of them
+    best = least_point(places, losses + (places - usual) ** 2 / n_rows)
     return Choice(float(kind.from_coordinate(np.array([best]))[0]), nodes, losses, 0)
 
 

@@ -130,7 +130,7 @@ class LeaveOneOut:
     def spread(self) -> Integer:
         """Return a fold for each row of the sample: each class is dealt out in turn, so that no fold lacks one."""
         fold = np.empty(len(self.codes), dtype=np.int64)
-        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.cross_fits
+        fold[np.argsort(self.codes, kind="stable")] = np.arange(len(fold)) % SETTINGS.folds
         return fold
 
     def validation(self, rows: Integer) -> ValidationRows:
@@ -289,7 +289,7 @@ def least_ridges(views: list[LeaveOneOut]) -> list[Curve]:
         weights, _ = fit_each(scores, validation, START[[0, PRIOR]], signed=1)
         mixed = np.matmul(weights[:, None], scores.reshape(*weights.shape, -1)).reshape(-1, *scores.shape[2:])
         curves = selection_loss_each(mixed, validation).reshape(len(views), -1)
-    pull = (SETTINGS.pull + 1.0 / validation.weights.sum()) * decades**2
+    pull = decades**2 / validation.weights.sum()  # as much as one row
     return [
         Curve(one.usual * 10.0 ** least_point(decades, losses + pull), at, losses)
         for one, at, losses in zip(views, nodes, curves, strict=True)
@@ -471,7 +471,7 @@ class LeaveOneOutEvidence(ClassEvidence):
     def _hinge(self) -> Candidate:
         """Train support vector machines on rows that are not validation rows, and in the end on all."""
         rows, K = self.rows, len(self.rows.counts)
-        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
         others = np.ones(len(rows.codes), dtype=bool)
         others[validation_rows] = False
         weights, offsets = optimum(self.seen[others], rows.codes[others], rows.own[others], K, USUAL)
@@ -488,7 +488,7 @@ class LeaveOneOutEvidence(ClassEvidence):
         rows = self.rows
         fold = rows.spread()[rows.validation_rows]
         scores: Float = np.full((len(fold), len(rows.counts)), EMPTY)
-        for one in range(SETTINGS.cross_fits):
+        for one in range(SETTINGS.folds):
             held = np.flatnonzero(fold == one)
             held_out_fold = HeldOutFold(
                 TrainingStatistics(rows.statistics, rows.sample, rows.validation_rows[held]), len(self.components), name
@@ -529,7 +529,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             seen = self.seen
         price = len(rows.codes) * len(counts) * seen.shape[1]
         if price > SETTINGS.logistic_cost and rows.wide:
-            validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+            validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
             others = np.ones(len(rows.codes), dtype=bool)
             others[validation_rows] = False
             trained = np.flatnonzero(others)
@@ -582,7 +582,7 @@ class LeaveOneOutEvidence(ClassEvidence):
             thetas, scores = left_out_path(*given, PENALTIES, validation_rows, share, shape)
             best = least_loss(scores, counts, rows.validation(validation_rows))
             return float(PENALTIES[best]), thetas[best], scores[best], len(rows.codes) <= most
-        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.cross_fits)]
+        validation_rows = rows.validation_rows[: max(1, len(rows.codes) // SETTINGS.folds)]
         trained = np.setdiff1d(np.arange(len(rows.codes)), validation_rows)[:most]
         fold = (seen[trained], rows.codes[trained], rows.own[trained]), seen[validation_rows]
         return *penalty_of([fold], counts, rows.validation(validation_rows), PENALTIES, 40, shape), False

@@ -17,6 +17,7 @@ from kampong.files.fields import array, read, written
 from kampong.heads.calibration import calibrated, log_softmax
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from kampong._core.compute import Float, Integer
@@ -31,6 +32,9 @@ FIELDS = (
     array("learnt", "rows", dtype=np.int64, low=0, high=1),
 )
 """What a file holds of them."""
+
+MOST = -math.log(np.finfo(np.float64).tiny)
+"""What a row of an unknown class counts as, whose loss is infinite."""
 
 
 @dataclass(frozen=True)
@@ -156,3 +160,33 @@ class HeldOutLosses:
         found = cls(**read(FIELDS, contents, {"classes": n_classes}))
         contents.finish()
         return found
+
+
+def evidence_weights(members: Sequence[HeldOutLosses | None]) -> Float:
+    """Return how much each of some models counts: exp(−n·loss) over the sum of these, with its mean loss per row.
+
+    n is the number of validation rows, the least of all models: one that was validated by fewer rows is not better
+    for it. Weights too small to change a bit of the sum are zero. Models without validation rows have none; if that
+    is true of all of them, the first counts alone.
+
+    Parameters
+    ----------
+    members : sequence of HeldOutLosses or None
+        What validation rows cost each model.
+
+    Returns
+    -------
+    array
+        One weight per model; they sum to one.
+    """
+    means, rows = np.full(len(members), np.inf), np.full(len(members), np.inf)
+    for place, one in enumerate(members):
+        weights = np.zeros(0) if one is None else one.weights[one.learnt == 0]
+        if one is not None and weights.any():
+            # a number of rows, whatever the scale of the weights
+            means[place], rows[place] = one.mean(MOST)[0], weights.sum() ** 2 / np.square(weights).sum()
+    if not np.isfinite(means).any():
+        means[0], rows[0] = 0.0, 1.0
+    found: Float = np.exp(rows.min() * (means.min() - means))
+    found[found < np.finfo(np.float64).eps] = 0.0
+    return np.asarray(found / found.sum())

@@ -19,20 +19,15 @@ class Settings:
         Selection loss: a simpler candidate (a simpler head, columns as they are) may lose so much more ("tables").
     label_slack : float
         Factor: with several labels per row a simpler head may have this many times the log-loss ("defaults").
-    pull : float
-        Selection loss per squared decade away from the usual parameter, so that it is taken where rows say nothing
-        ("tables").
     fewest_rows : int
         Rows: fewer validation rows choose nothing ("tables").
     least_left : float
         Share of a class: a row that leaves less of its class is no validation row ("tables").
-    cross_fits : int
-        Folds over which a head of yours is cross-fitted, and parts of the rows of which one validates a trained head
-        where it cannot be left out row by row ("tables").
     cross_fit_rows : int
         Rows below which a logistic head is not offered ("tables").
     folds : int
-        Folds in which few rows are held out where leave-one-out has no closed form ("defaults").
+        Folds in which few rows are held out where leave-one-out has no closed form, over which a head of yours is
+        cross-fitted, and parts of the rows of which one validates a trained head ("defaults", "tables").
     single_fold_rows : int
         Rows: an eighth of all rows is one fold, if it has this many ("defaults").
     validation_rows : int
@@ -87,10 +82,8 @@ class Settings:
 
     slack: float = 0.002
     label_slack: float = 1.002
-    pull: float = 1e-4
     fewest_rows: int = 10
     least_left: float = 1e-3
-    cross_fits: int = 4
     cross_fit_rows: int = 100
     folds: int = 5
     single_fold_rows: int = 512

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kampong.streaming.columns.schema import Layout
 
 METHODS = ("fisher", "margin", "mmc", "skm", "interclass", "recursion")
-KERNELS = ("rbf", "linear", "polynomial", "sigmoid")
+KERNELS = ("rbf", "laplacian", "linear", "polynomial", "sigmoid")
 OWNERS = {
     "ridge": ("fisher",),
     "head": ("fisher", "margin", "mmc", "skm", "interclass"),
