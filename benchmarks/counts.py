@@ -156,6 +156,7 @@ SPEED = {
     "heads/hinge": "TOGETHER HALVED",
     "margin/kernel_rows": "WIDE",
     "merging": "FAN_IN",
+    "online/pooling": "TURN",
     "statistics/means": "FEW",
     "statistics/reservoir": "PENDING_BESIDE",
     "statistics/scatter": "DENSE_SHARE",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SHRINKAGES = 10.0 ** np.array([0.5, 1.25, 2.0, 2.75, 3.5])
 """Nodes of the rows that the shared covariance counts for."""
 
-USUAL = 100.0
-"""The same without validation rows."""
+USUAL = float(np.median(SHRINKAGES))
+"""The same without validation rows: the middle."""
 
 
 @dataclass(frozen=True)
