@@ -373,9 +373,13 @@ class FisherCriterion(Criterion):
         """
         q = len(within)
         most = min(most, q)
+        varying = (within.diagonal() != 0) | factor.any(axis=0)
         within.flat[:: q + 1] += self.ridge
         diagonal = np.maximum(within.diagonal(), 0.0)  # rounding may leave a zero of S_w slightly negative
         live = np.flatnonzero(diagonal)
+        vanishing = q - len(live)
+        if np.count_nonzero(varying[live]) >= max(most, 1):
+            live = live[varying[live]]  # no direction uses the others: words, say, that no row has had yet
         if not len(live):
             raise ValueError(
                 "S_w is zero, every class is a single point, and ridge is 0. Use ridge='auto' or a positive ridge."
@@ -392,7 +396,7 @@ class FisherCriterion(Criterion):
         vectors = np.zeros((q, kept))
         vectors[live] = whiten(left[:, :kept], True) / scale[:, None]
         n_positive = int(np.count_nonzero(values[:most] > q * np.finfo(float).eps * values.sum()))
-        return Directions(values[:kept], vectors, float(values.sum()), n_positive, q - rank)
+        return Directions(values[:kept], vectors, float(values.sum()), n_positive, vanishing + len(live) - rank)
 
     def worth(self, between: Float, within: Float, metric: Float) -> float:
         """Return tr (W(S_w + ρI)Wᵀ)⁻¹(W S_b Wᵀ), for any W."""

@@ -58,7 +58,7 @@ class Schedule:
     @classmethod
     def of(cls, model: StreamModel) -> Schedule:
         """Return the schedule of a model that has learnt a row."""
-        width, early = model.width, SETTINGS.early_rows
+        width, early, follows = model.width, SETTINGS.early_rows, model.follows_drift
         if width > WIDEST:
             # A solve takes some products of the sample with as many columns as there are classes; to learn a row takes
             # the parsing of its entries and one product. With 2 classes a solve costs a quarter of what all rows so far
@@ -67,14 +67,16 @@ class Schedule:
             least, parts = max(1024 * classes // 128, 16), max(128 // classes, 2)
             growth, late = (2 if classes <= 8 else 16), max(32 // classes, 1)
         elif width > SETTINGS.narrow_columns:
-            least, parts, growth, late, early = power_of_two(width // 8), 16, 2, 8, SETTINGS.full_sample
+            # A solve takes width³ / 3 products and a dense row width², so after as many rows as columns a solve costs
+            # less than they did. Without a contest nothing else predicts meanwhile: then it comes eight times as often.
+            least = power_of_two(width if follows else width // 8)
+            parts, growth, late, early = 16, 2, 8, SETTINGS.full_sample
         else:
             least, parts, growth, late, early = 1, 32, 2, 8, SETTINGS.full_sample
-        if model.follows_drift:  # a contest predicts, and the model of all rows is one of many
+        if follows:  # a contest predicts, and the model of all rows is one of many
             early = min(early, SETTINGS.early_rows)
         half_life = model.read("half_life")
         most = 0 if half_life is None or isinstance(half_life, str) else power_of_two(int(half_life / 8))
-        follows = model.follows_drift
         return cls(least, parts, most and max(most, least), growth, late, early, follows and width > WIDEST, follows)
 
     def interval(self, rows: int) -> int:
