@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 import reference_linear as reference
+from kampong import criteria
 from kampong.criteria import FisherCriterion, MarginCriterion
 from kampong.datasets import balance_scale
 from kampong.solvers import SOLVERS, gram, scatter_solver, solve, solver_for
@@ -166,6 +167,32 @@ def test_singular_within_scatter_leaves_out_where_it_vanishes():
     dependent = solve(FisherCriterion(0.0), ClassScatter(doubled.shape[1]).update(doubled, y))
     assert dependent.n_dropped == 1
     np.testing.assert_allclose(dependent.eigenvalues, same.eigenvalues, rtol=1e-8)
+
+
+def test_columns_that_never_vary_cost_nothing_with_a_ridge(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    kept = np.flatnonzero(X.std(axis=0) > 0)
+    wide = np.zeros((len(X), 200))
+    wide[:, 3 * np.arange(len(kept))] = X[:, kept]
+    sizes, whole = [], criteria._whitener
+    monkeypatch.setattr(criteria, "_whitener", lambda matrix: sizes.append(len(matrix)) or whole(matrix))
+    found = solve(FisherCriterion(2.0), ClassScatter(200).update(wide, y))
+    same = solve(FisherCriterion(2.0), ClassScatter(len(kept)).update(X[:, kept], y))
+    assert sizes == [len(kept)] * 2  # one root, of the columns that vary
+    assert found.n_dropped == 0  # the ridge would let them take part
+    np.testing.assert_allclose(found.components[:, 3 * np.arange(len(kept))], same.components, atol=1e-12)
+    np.testing.assert_allclose(found.eigenvalues, same.eigenvalues, rtol=1e-12)
+    assert np.count_nonzero(found.components.any(axis=0)) == len(kept)
+
+
+def test_as_many_directions_are_found_where_few_columns_vary():
+    X, y = load_iris(return_X_y=True)
+    X = X * np.array([1.0, 0.0, 0.0, 0.0])
+    found = solve(FisherCriterion(1.0), ClassScatter(4).update(X, y))
+    assert found.components.shape == (2, 4)
+    between, within, *_ = reference.scatters(X, reference.single(y))
+    values, _ = reference.fisher(between, within, 1.0)
+    np.testing.assert_allclose(found.eigenvalues, values[:2], atol=1e-12)
 
 
 def test_units_of_the_features_do_not_look_like_singularity():

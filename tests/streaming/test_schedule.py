@@ -56,6 +56,26 @@ def test_a_wide_model_of_few_classes_is_renewed_more_often():
     assert [one.interval(8192) for one in found.values()] == [512, 2048, 8192]  # solving costs about what learning does
 
 
+@pytest.mark.parametrize("columns", [129, 256, 617, 1024, 1025, 4588, 8192])
+def test_where_a_contest_predicts_solving_costs_no_more_than_learning(columns):
+    """Solves of width³ / 3 products, and rows of width² of them, from the row on that has the number of the width."""
+    rng, found = np.random.default_rng(0), {}
+    X, y = rng.normal(size=(3, columns)), np.array([0, 1, 0])
+    for half_life in ("auto", None):
+        model = kampong.FisherDiscriminant(ridge=1.0, half_life=half_life, effort=0).partial_fit(X, y)
+        found[half_life] = Schedule.of(stream_model(model))
+    assert found["auto"].least == power_of_two(columns)
+    assert found[None].least == power_of_two(columns // 8)  # nothing else predicts
+    schedule = found["auto"]
+    for last in (2 * columns, 5 * columns, 40 * columns):
+        rows, solves = columns, 0
+        while (rows := schedule.next_after(rows)) <= last:
+            solves += 1
+        assert solves * columns**3 / 3 <= (last - columns) * columns**2
+    few = [rows for rows in range(columns) if schedule.renews(rows) and rows >= SETTINGS.first_choice]
+    assert all(is_power(rows) for rows in few)  # before that they come with the choices
+
+
 def test_choices_come_at_doublings_and_then_eightfold():
     every, few = Schedule(1, 32, 0, 2), Schedule(64, 8, 0, 16)
     assert [rows for rows in range(1, 300_000) if every.chooses(rows)] == [2**i for i in range(4, 15)] + [
