@@ -196,10 +196,10 @@ class ClassScatter(ClassMeans):
     def _join(self, other: Any, joined: Float) -> None:
         self._scatter += other._scatter
         self._peak_diagonal += other._peak_diagonal
-        self._scatter += joined.T @ joined
+        _add_products(joined, self._scatter)
 
     def _spread(self, X: Rows, members: Members, batch: Summary, joined: Float) -> None:
-        self._scatter += joined.T @ joined
+        _add_products(joined, self._scatter)
         local = np.zeros(int(batch.classes[-1]) + 1 if len(batch.classes) else 0, dtype=np.int64)
         local[batch.classes] = np.arange(len(batch.classes))
         members = Members(members.rows, local[members.codes], members.weights, members.n_rows)
@@ -215,7 +215,7 @@ class ClassScatter(ClassMeans):
         run(_add_pairs, [(*arguments, part, threads) for part in range(threads)])
         self._peak_diagonal = np.maximum(self._peak_diagonal, self._scatter.diagonal())
         offset = np.sqrt(batch.counts)[:, None] * (batch.means - shift)
-        self._scatter -= offset.T @ offset
+        _add_products(offset, self._scatter, -1.0)
         _clear_negative(self._scatter)
 
     def _spread_dense(self, X: Rows, members: Members, means: Float) -> None:
@@ -267,8 +267,14 @@ def _add_squares(X: Rows, members: Members, means: Float, part: tuple[int, int],
             centred *= np.sqrt(weights)[:, None]
         else:
             _centre(block, rows - rows[0], codes, weights, means, centred)
-        # in place: the transpose is in the order of LAPACK, and its upper triangle is the lower one here
-        total = linalg.blas.dsyrk(1.0, centred.T, 1.0, scatter.T, overwrite_c=1)
+        _add_products(centred, scatter)
+
+
+def _add_products(rows: Float, scatter: Float, weight: float = 1.0) -> None:
+    """Add the product of the transpose of rows with the rows to a lower triangle, in place."""
+    if len(rows):
+        # the transpose is in the order of LAPACK, and its upper triangle is the lower one here
+        total = linalg.blas.dsyrk(weight, rows.T, 1.0, scatter.T, overwrite_c=1)
         assert np.may_share_memory(total, scatter)
 
 
