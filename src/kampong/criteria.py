@@ -385,10 +385,11 @@ class FisherCriterion(Criterion):
                 "S_w is zero, every class is a single point, and ridge is 0. Use ridge='auto' or a positive ridge."
             )
         scale = np.sqrt(diagonal[live])  # unit diagonal, so that units of the features do not look like singularity
-        matrix = within[np.ix_(live, live)] if len(live) < q else within
-        matrix /= scale
-        matrix /= scale[:, None]
-        whiten, rank = _whitener(matrix)
+        if len(live) < q:
+            within = within[np.ix_(live, live)]
+        within /= scale
+        within /= scale[:, None]
+        whiten, rank = _whitener(within)
         white = whiten(factor[:, live].T / scale[:, None], False)
         left, singular, _ = linalg.svd(white, full_matrices=False, overwrite_a=True, check_finite=False)
         values = singular**2

@@ -64,6 +64,7 @@ def solve(
     """
     if not criterion.needs_within:
         return replace(gram.solve(criterion, statistics, n_components), solver=NAME)
-    factor, within = statistics.between_factor(), statistics.within_scatter()
-    found = criterion.solve_small(factor, within, n_components, between_directions(statistics))
+    factor, most_between = statistics.between_factor(), between_directions(statistics)
+    # no name holds the matrix, so that a criterion can give its memory back
+    found = criterion.solve_small(factor, statistics.within_scatter(), n_components, most_between)
     return Subspace.of(found, found.vectors.T, NAME)
