@@ -156,7 +156,7 @@ def test_late_labels_cost_what_they_cost_in_short_pieces_under_any_cut(tmp_path,
     found = []
     for inside, size in ((False, 2**16), (True, 2**16), (True, 7000), (True, 2**22)):
         if not inside:
-            monkeypatch.setattr(Learner, "_pauses_inside", False)
+            monkeypatch.setattr(Learner, "_asked_inside", lambda self, one: False)
         monkeypatch.setattr(blocks, "SMALLEST", size)
         monkeypatch.setattr(blocks, "LARGEST", size)
         out = tmp_path / f"{inside}{size}.csv"
