@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
+import kampong
 import reference_margin as reference
 from kampong.margin import MaxMinOverClassifier, MinOverClassifier
 from kampong.margin import problem as problem_module
@@ -98,3 +99,43 @@ def test_refusals():
         warnings.simplefilter("ignore")
         same = MaxMinOverClassifier(0.3, walk="paper", max_iter=50).fit(X, y, np.ones(90))
         assert same.predict(X).shape == (90,)
+
+
+def batches(X, y, weights, cut):
+    """Return the two batches of a stream."""
+    return (X[:cut], y[:cut], [0, 1], weights[:cut]), (X[cut:], y[cut:], None, weights[cut:])
+
+
+@pytest.mark.parametrize("model", [*SOFT, *HARD], ids=str)
+def test_weights_of_a_stream_are_counts_of_what_is_stored(model):
+    X, y = clouds(3, 2)
+    weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    one, two = batches(X, y, weights, 60)
+    stream = clone(model).partial_fit(*one)
+    np.testing.assert_array_equal(stream.decision_function(X), clone(model).fit(*one[:2], one[3]).decision_function(X))
+    kept = stream.support_
+    stream.partial_fit(*two)
+    together = clone(model).fit(np.concatenate([X[kept], two[0]]), np.r_[y[kept], two[1]], np.r_[weights[kept], two[3]])
+    atol = 1e-2 if model.walk == "paper" else 1e-3
+    np.testing.assert_allclose(stream.decision_function(X), together.decision_function(X), atol=atol)
+    plain = clone(model).partial_fit(*one[:3]).partial_fit(*two[:2])
+    moved = np.abs(plain.decision_function(X) - stream.decision_function(X)).max()
+    assert moved > 10 * atol if model in SOFT else moved < atol, "a hard margin is the same however often a row counts"
+
+
+@pytest.mark.parametrize("model", [*SOFT, *HARD], ids=str)
+def test_rows_of_weight_zero_are_absent_from_a_stream(model):
+    X, y = clouds(3, 2)
+    weights = np.where(np.arange(len(y)) % 3, 2.0, 0.0)
+    stream, short = clone(model), clone(model)
+    for X_part, y_part, classes, some in batches(X, np.where(weights > 0, y, 7), weights, 40):
+        stream.partial_fit(X_part, y_part, classes, some)
+        short.partial_fit(X_part[some > 0], y_part[some > 0], classes, some[some > 0])
+        stream = kampong.from_bytes(stream.to_bytes())
+    np.testing.assert_array_equal(stream.decision_function(X), short.decision_function(X))
+    np.testing.assert_array_equal(X[stream.support_], stream.support_vectors_)
+    assert stream.n_samples_seen_ == len(y)
+    before = stream.dual_coef_
+    stream.partial_fit(X[:9], y[:9], sample_weight=np.zeros(9))
+    assert stream.n_samples_seen_ == len(y) + 9
+    np.testing.assert_array_equal(before, stream.dual_coef_)

@@ -15,10 +15,9 @@ from kampong.online import OnlineClassifier
 from kampong.online.contest import Contest
 from kampong.online.settings import Settings
 
-
 IN_ORDER = (
-    "The members learn row by row, so they depend on the order of the rows, which this check changes, and a weight of 2 "
-    "is one larger step. test_weights_of_fit_are_those_of_partial_fit tests a weight of 0."
+    "The members learn row by row, so they depend on the order of the rows, which this check changes, and a weight of "
+    "2 is one larger step. test_weights_of_fit_are_those_of_partial_fit tests a weight of 0."
 )
 SHUFFLED = {f"check_sample_weight_equivalence_on_{kind}_data": IN_ORDER for kind in ("dense", "sparse")}
 
