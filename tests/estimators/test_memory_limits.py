@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is in use 
 
 CODE = """
 import resource
+import numba  # the compiler takes memory of its own
 import numpy as np
 from kampong import FisherDiscriminant, KernelFisherDiscriminant, MarginSubspace
 from kampong._core.compute import memory_left
