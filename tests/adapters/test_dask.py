@@ -253,7 +253,7 @@ def test_core_sets_travel_and_rows_stay(client, model, tmp_path):
         frame.iloc[number * 1198 : number * 1198 + 1198].to_parquet(tmp_path / f"{number}.parquet")
     files = on_dask.fit(model, tmp_path, "kind", client=client)
     np.testing.assert_array_equal(files.support_, found.support_)
-    with pytest.raises(ValueError, match=r"it takes no weights\. Leave sample_weight out"):
+    with pytest.raises(ValueError, match=r"in parts it takes no weights\. Leave sample_weight out, or fit"):
         on_dask.fit(model, blocks(X, cuts), blocks(y, cuts), blocks(np.ones(len(y)), cuts), client=client)
 
 

@@ -295,5 +295,7 @@ def test_a_damaged_contribution_is_named():
 
 def test_fourier_features_need_a_gaussian_kernel():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=r"approximate the kernel 'rbf', and the kernel is 'polynomial'"):
+    with pytest.raises(
+        ValueError, match=r"approximate the kernels 'rbf' and 'laplacian', and the kernel is 'polynomial'"
+    ):
         KernelFisherDiscriminant(landmarks="fourier", kernel="polynomial").fit(X, y)

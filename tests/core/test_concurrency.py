@@ -33,7 +33,8 @@ def problem():
 
 
 def ask(model, X):
-    return np.asarray(model.decision_function(X) if hasattr(model, "decision_function") else model.transform(X))
+    answer = next(name for name in ("decision_function", "predict_proba", "transform") if hasattr(model, name))
+    return np.asarray(getattr(model, answer)(X))
 
 
 @pytest.mark.filterwarnings("ignore")

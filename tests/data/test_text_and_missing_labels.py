@@ -51,8 +51,8 @@ def test_columns_of_a_table_are_named_and_texts_that_are_numbers_are_not():
     ("labels", "text"),
     [
         (["a", None] * 6, "y contains None of type NoneType; .* Drop the rows that have no label"),
-        (["a", 1] * 6, "the label 1, a number, beside labels such as 'a', a string. Use one kind of label"),
-        ([True, 1] * 6, "the label 1, a number, beside labels such as True, a boolean"),
+        (["a", 1] * 6, "the label 1, a number, next to labels such as 'a', a string. Use one kind of label"),
+        ([True, 1] * 6, "the label 1, a number, next to labels such as True, a boolean"),
         ([1.0, np.nan] * 6, "the missing label nan. Drop the rows"),
     ],
 )

@@ -1,5 +1,6 @@
 """scikit-learn's contract to the letter: what answers look like, seeds, weights of features, and what is refused."""
 
+import inspect
 import pickle
 import re
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_multilabel_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.impute import SimpleImputer
@@ -15,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 import kampong
 from kampong.data.validation import in_dtype_of
 from kampong.heads import HEADS
+from kampong.online import OnlineClassifier
 from kampong.statistics.means import ClassMeans
 
 ESTIMATORS = {
@@ -368,6 +371,37 @@ def test_values_that_no_docstring_names_are_refused(name):
                 continue
             with pytest.raises(ValueError, match=kind):
                 model_of(name, **{parameter: value}).fit(X[some], Y[some])
+
+
+# Weights of rows.
+
+
+def answers_of(model):
+    method = next(name for name in ("decision_function", "predict_proba", "transform") if hasattr(model, name))
+    return getattr(model, method)(X)
+
+
+@pytest.mark.filterwarnings("ignore::kampong.CriterionWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [*ESTIMATORS, "OnlineClassifier"])
+def test_every_fit_takes_weights_and_a_row_of_weight_zero_is_absent(name):
+    model = OnlineClassifier(effort=5.0) if name == "OnlineClassifier" else ESTIMATORS[name]
+    for method in ("fit", "partial_fit"):
+        assert "sample_weight" in inspect.signature(getattr(type(model), method)).parameters, method
+    order = np.random.default_rng(0).permutation(len(Y))
+    rows, labels, weights = X[order], Y[order], np.where(np.arange(len(Y)) % 3, 1.0, 0.0)
+    given = weights > 0
+    for method in ("fit", "partial_fit"):
+        weighed = getattr(clone(model), method)(rows, labels, sample_weight=weights)
+        absent = getattr(clone(model), method)(rows[given], labels[given])
+        np.testing.assert_allclose(answers_of(weighed), answers_of(absent), rtol=1e-6, atol=1e-9)
+        every = getattr(clone(model), method)(rows, labels)
+        assert name == "InformationGain" or np.abs(answers_of(every) - answers_of(absent)).max() > 1e-6
+
+
+def test_all_estimators_are_in_these_tests():
+    kinds = {type(model) for model in ESTIMATORS.values()}
+    public = {getattr(kampong, name) for name in kampong.__all__}
+    assert {kind for kind in public if inspect.isclass(kind) and hasattr(kind, "fit")} <= kinds
 
 
 # Pickles.

@@ -118,7 +118,7 @@ def test_a_stream_keeps_its_width_and_form():
         model.transform(X[:, :3])
     with pytest.raises(ValueError, match="one label per row before, an indicator matrix now"):
         model.partial_fit(X, np.eye(3, dtype=int)[y])
-    with pytest.raises(ValueError, match="label 'a', a string, beside labels such as 0, a number"):
+    with pytest.raises(ValueError, match="label 'a', a string, next to labels such as 0, a number"):
         model.partial_fit(X, ["a"] * 150)
     assert model.n_samples_seen_ == 150
 

@@ -1,12 +1,11 @@
 """Files that earlier versions wrote are read, and written again with the same bytes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kampong import FisherDiscriminant, load
+from kampong import load
 from kampong.files import pack
 from kampong.files.container import encode, read
 from kampong.files.contents import Contents, flatten
@@ -14,8 +13,7 @@ from kampong.statistics.kinds import statistics_from, statistics_state
 
 KEPT = Path(__file__).parent / "kept"
 MODELS = ["kernel_scatter", "margin_recursion", "principal_recursion"]
-STREAMS = ["stream_format_9"]
-STATISTICS = sorted(path.stem for path in KEPT.glob("*.kampong") if path.stem not in (*MODELS, *STREAMS))
+STATISTICS = sorted(path.stem for path in KEPT.glob("*.kampong") if path.stem not in MODELS)
 ROWS = np.array([[0.5, -1.0], [2.0, 0.25], [-1.5, 1.0]])
 
 
@@ -59,27 +57,3 @@ def test_a_model_of_an_earlier_file_holds_the_same_state(name):
         np.testing.assert_array_equal(again[key], array)
         assert again[key].dtype == array.dtype
     assert np.isfinite(model.transform(ROWS)).all()
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_of_an_earlier_file_goes_on_as_one_of_today(name, tmp_path):
-    """The first file has 24 rows of two columns and two classes; both runs go on with 12 more."""
-    pytest.importorskip("pyarrow", reason="the stream tool needs the `stream` extra")
-    from kampong.streaming import Layout, Source, learn
-
-    lines = [f"{i % 7},{i % 3 + 4 * (i % 2)},{'ab'[i % 2]}" for i in range(36)]
-    for file, rows in (("first.csv", lines[:24]), ("more.csv", lines[24:])):
-        (tmp_path / file).write_text("\n".join(["length,width,kind", *rows]) + "\n")
-    old, new = tmp_path / "old.kampong", tmp_path / "new.kampong"
-    old.write_bytes((KEPT / f"{name}.kampong").read_bytes())
-    learn(Source(str(tmp_path / "first.csv"), Layout(label="kind")), FisherDiscriminant(ridge=0.1), model_file=str(new))
-    runs = [
-        learn(
-            Source(str(tmp_path / "more.csv"), Layout(label="kind")), FisherDiscriminant(ridge=0.1), model_file=str(one)
-        )
-        for one in (old, new)
-    ]
-    assert [run.counters.rows for run in runs] == [36, 36]
-    then = runs[1].counters  # the second row, wrong today, was not predicted after one class alone
-    assert runs[0].counters == replace(then, scored=then.scored - 1)
-    np.testing.assert_allclose(*[run.model.predict_proba(ROWS[:, :2]) for run in runs], rtol=1e-9)

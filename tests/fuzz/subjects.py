@@ -133,7 +133,7 @@ def call(name, method, X, y=None, form="sparse", **more):
 def _answer(model):
     """Return what a fitted model says of good rows."""
     good = rows(1)[0]
-    for method in ("decision_function", "transform"):
+    for method in ("decision_function", "predict_proba", "transform"):
         if hasattr(model, method):
             return plain(getattr(model, method)(good))
     raise AssertionError(type(model))

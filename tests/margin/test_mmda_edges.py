@@ -75,12 +75,14 @@ def test_a_sample_of_a_stream_does_not_depend_on_its_batches(seed, parts):
     rng = np.random.default_rng(seed)
     n = 1200
     X, codes, numbers = rng.normal(size=(n, 2)), rng.integers(0, 3, n), np.arange(n)
-    whole = RowSample(X, codes, numbers)
+    counts = rng.uniform(0.5, 2.0, n)
+    whole = RowSample(X, codes, numbers, counts)
     cuts = np.sort(rng.integers(0, n, parts - 1))
-    pieces = [RowSample(X[p], codes[p], p) for p in np.split(numbers, cuts)]
+    pieces = [RowSample(X[p], codes[p], p, counts[p]) for p in np.split(numbers, cuts)]
     joined = functools.reduce(RowSample.joined, pieces)
     assert set(joined.numbers) == set(whole.numbers)
     np.testing.assert_array_equal(joined.X, X[joined.numbers])
+    np.testing.assert_array_equal(joined.counts, counts[joined.numbers])
     assert (np.bincount(whole.codes) == np.minimum(np.bincount(codes), SAMPLE_ROWS)).all()
 
 
@@ -107,8 +109,8 @@ def test_bad_input():
     ):
         with pytest.raises(ValueError, match=f"MaximumMarginDiscriminant: {next(iter(parameters))} must be"):
             MaximumMarginDiscriminant(**parameters).fit(X, y)
-    with pytest.raises(TypeError, match="takes X and y only, got sample_weight"):
-        MaximumMarginDiscriminant().fit_transform(X, y, sample_weight=np.ones(len(X)))
+    with pytest.raises(TypeError, match="takes X, y and sample_weight only, got groups"):
+        MaximumMarginDiscriminant().fit_transform(X, y, groups=y)
     huge = MaximumMarginDiscriminant().fit(X * 1e30, y)
     np.testing.assert_array_equal(huge.predict(X * 1e30), MaximumMarginDiscriminant().fit(X, y).predict(X))
     before = X.copy()

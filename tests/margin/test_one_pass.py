@@ -246,7 +246,7 @@ def test_refusals():
         machine(kernel="precomputed").partial_fit(X @ X.T, y)
     with pytest.raises(ValueError, match=r"max_stored_rows=10 allows fewer.*Use criterion='gap'"):
         machine(criterion="meb", max_stored_rows=10).partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"the label 'x', a string, beside labels such as 0"):
+    with pytest.raises(ValueError, match=r"the label 'x', a string, next to labels such as 0"):
         machine().partial_fit(X, y).partial_fit(X, np.full(60, "x"))
     with pytest.raises(ValueError, match=r"gamma was 0\.2 so far and cannot become 'mean'"):
         machine().partial_fit(X, y).set_params(gamma="mean").partial_fit(X, y)

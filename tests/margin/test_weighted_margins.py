@@ -1,4 +1,4 @@
-"""Weights of rows in MinOver and MaxMinOver: a weight of 2 is the row twice, in hard and in soft margins."""
+"""Weights of rows in MinOver, MaxMinOver and MMDA: a weight of 2 is the row twice."""
 
 import warnings
 
@@ -7,8 +7,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
+import kampong
 import reference_margin as reference
-from kampong.margin import MaxMinOverClassifier, MinOverClassifier
+from kampong.margin import MaximumMarginDiscriminant, MaxMinOverClassifier, MinOverClassifier
 from kampong.margin import problem as problem_module
 from kampong.margin.hull import Hull
 
@@ -98,3 +99,128 @@ def test_refusals():
         warnings.simplefilter("ignore")
         same = MaxMinOverClassifier(0.3, walk="paper", max_iter=50).fit(X, y, np.ones(90))
         assert same.predict(X).shape == (90,)
+
+
+def batches(X, y, weights, cut):
+    """Return the two batches of a stream."""
+    return (X[:cut], y[:cut], [0, 1], weights[:cut]), (X[cut:], y[cut:], None, weights[cut:])
+
+
+@pytest.mark.parametrize("model", [*SOFT, *HARD], ids=str)
+def test_weights_of_a_stream_are_counts_of_what_is_stored(model):
+    X, y = clouds(3, 2)
+    weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    one, two = batches(X, y, weights, 60)
+    stream = clone(model).partial_fit(*one)
+    np.testing.assert_array_equal(stream.decision_function(X), clone(model).fit(*one[:2], one[3]).decision_function(X))
+    kept = stream.support_
+    stream.partial_fit(*two)
+    together = clone(model).fit(np.concatenate([X[kept], two[0]]), np.r_[y[kept], two[1]], np.r_[weights[kept], two[3]])
+    atol = 1e-2 if model.walk == "paper" else 1e-3
+    np.testing.assert_allclose(stream.decision_function(X), together.decision_function(X), atol=atol)
+    plain = clone(model).partial_fit(*one[:3]).partial_fit(*two[:2])
+    moved = np.abs(plain.decision_function(X) - stream.decision_function(X)).max()
+    assert moved > 10 * atol if model in SOFT else moved < atol, "a hard margin is the same however often a row counts"
+
+
+@pytest.mark.parametrize("model", [*SOFT, *HARD], ids=str)
+def test_rows_of_weight_zero_are_absent_from_a_stream(model):
+    X, y = clouds(3, 2)
+    weights = np.where(np.arange(len(y)) % 3, 2.0, 0.0)
+    stream, short = clone(model), clone(model)
+    for X_part, y_part, classes, some in batches(X, np.where(weights > 0, y, 7), weights, 40):
+        stream.partial_fit(X_part, y_part, classes, some)
+        short.partial_fit(X_part[some > 0], y_part[some > 0], classes, some[some > 0])
+        stream = kampong.from_bytes(stream.to_bytes())
+    np.testing.assert_array_equal(stream.decision_function(X), short.decision_function(X))
+    np.testing.assert_array_equal(X[stream.support_], stream.support_vectors_)
+    assert stream.n_samples_seen_ == len(y)
+    before = stream.dual_coef_
+    stream.partial_fit(X[:9], y[:9], sample_weight=np.zeros(9))
+    assert stream.n_samples_seen_ == len(y) + 9
+    np.testing.assert_array_equal(before, stream.dual_coef_)
+
+
+FEATURES = [
+    MaximumMarginDiscriminant(2, tol=1e-9, gamma=0.2),
+    MaximumMarginDiscriminant(1, tol=1e-9, kernel="linear", C=10.0),
+    MaximumMarginDiscriminant(1, method="exact", gamma="mean"),
+    MaximumMarginDiscriminant(2, tol=1e-9, gamma=0.2, orthogonal="all"),
+]
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("model", FEATURES, ids=str)
+def test_weights_of_features_are_counts(model, classes, small, monkeypatch):
+    if small:
+        monkeypatch.setattr(problem_module, "SMALL", 20)
+    X, y = clouds(3, classes)
+    weights = np.random.default_rng(0).integers(0, 4, len(y))
+    copies = np.repeat(np.arange(len(y)), weights)
+    weighted = clone(model)
+    values = weighted.fit_transform(X, y, sample_weight=weights)
+    repeated = clone(model).fit(X[copies], y[copies])
+    np.testing.assert_allclose(weighted.transform(X), repeated.transform(X), atol=1e-3)
+    np.testing.assert_allclose(values, weighted.transform(X), atol=1e-9)
+    np.testing.assert_allclose(weighted.class_means_, repeated.class_means_, atol=1e-3)
+    np.testing.assert_allclose(weighted.margin_, repeated.margin_, rtol=1e-3)
+    assert weighted.gamma_ == pytest.approx(repeated.gamma_)
+    np.testing.assert_array_equal(X[weighted.support_], weighted.support_vectors_)
+    assert (weights[weighted.support_] > 0).all()
+    plain = clone(model).fit(X, y)
+    assert np.abs(plain.transform(X) - weighted.transform(X)).max() > 0.01
+
+
+def test_the_first_weighted_feature_is_that_of_the_classifier():
+    X, y = clouds(4, 2)
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    feature = MaximumMarginDiscriminant(1, C=3.0, tol=1e-9, gamma=0.2).fit(X, y, weights).transform(X)[:, 0]
+    scores = kampong.CoreVectorClassifier(3.0, tol=1e-9, gamma=0.2).fit(X, y, weights).decision_function(X)
+    assert np.corrcoef(feature, scores)[0, 1] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_kernel_values_and_warm_starts_with_rows_of_weight_zero():
+    X, y = clouds(3, 3)
+    weights = np.where(np.arange(len(y)) % 3, 1.5, 0.0)
+    model = MaximumMarginDiscriminant(2, tol=1e-9, kernel="linear").fit(X, y, weights)
+    given = MaximumMarginDiscriminant(2, tol=1e-9, kernel="precomputed")
+    values = given.fit_transform(X @ X.T, y, sample_weight=weights)
+    np.testing.assert_allclose(values, model.transform(X), atol=1e-6)
+    warm = MaximumMarginDiscriminant(2, tol=1e-9, gamma=0.2, warm_start=True).fit(X, y, weights)
+    before = warm.transform(X)
+    warm = kampong.from_bytes(warm.to_bytes()).fit(X, y, weights)
+    np.testing.assert_allclose(warm.transform(X), before, atol=1e-4)
+
+
+def test_weights_of_a_stream_of_features():
+    X, y = clouds(3, 2)
+    weights = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    one, two = batches(X, y, weights, 60)
+    model = MaximumMarginDiscriminant(1, tol=1e-9, gamma=0.2)
+    stream = clone(model).partial_fit(*one)
+    np.testing.assert_allclose(stream.transform(X), clone(model).fit(*one[:2], one[3]).transform(X), atol=1e-9)
+    kept = stream.support_
+    stream = kampong.from_bytes(stream.to_bytes()).partial_fit(*two)
+    together = np.r_[kept, np.arange(60, 90)]
+    again = clone(model).fit(X[together], y[together], weights[together])
+    np.testing.assert_allclose(stream.transform(X), again.transform(X), atol=1e-3)
+    # the sample holds all rows here, so class means are those of all rows
+    Z = stream.transform(X)
+    means = [np.average(Z[y == k], axis=0, weights=weights[y == k]) for k in (0, 1)]
+    np.testing.assert_allclose(stream.class_means_, means, atol=1e-9)
+    before = stream.class_means_
+    stream.partial_fit(X[:9], y[:9], sample_weight=np.zeros(9))
+    assert stream.n_samples_seen_ == 99
+    np.testing.assert_array_equal(before, stream.class_means_)
+
+
+def test_weights_that_features_refuse():
+    X, y = clouds(3, 2)
+    with pytest.raises(ValueError, match="MaximumMarginDiscriminant: criterion='meb' needs the same weight"):
+        MaximumMarginDiscriminant(criterion="meb").fit(X, y, np.arange(90) + 1.0)
+    with pytest.raises(ValueError, match="MaximumMarginDiscriminant: sample_weight is zero for all rows"):
+        MaximumMarginDiscriminant().fit(X, y, np.zeros(90))
+    same = MaximumMarginDiscriminant(criterion="meb", tol=1e-3, gamma=0.2, C=2.0).fit(X, y).transform(X)
+    doubled = MaximumMarginDiscriminant(criterion="meb", tol=1e-3, gamma=0.2).fit(X, y, np.full(90, 2.0)).transform(X)
+    np.testing.assert_array_equal(doubled, same)

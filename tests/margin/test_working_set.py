@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
 import reference_margin as reference
 from kampong.kernels.functions import Kernel
-from kampong.margin import CoreVectorClassifier, core_set, kernel_rows, working_set
+from kampong.margin import (
+    CoreVectorClassifier,
+    MaximumMarginDiscriminant,
+    MaxMinOverClassifier,
+    core_set,
+    kernel_rows,
+    working_set,
+)
 from kampong.margin import problem as problem_module
 from kampong.margin.core_set import solve
 from kampong.margin.hinge_loss import Box
@@ -200,6 +208,26 @@ def test_memory_stays_within_one_and_a_half_times_the_cache(loss):
     tracemalloc.stop()
     assert model.n_kernel_evaluations_ > 32 * 2**20 / 4  # a matrix of 137 MiB does not fit: the cache was full
     assert 32 < peak < 1.5 * 32
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CoreVectorClassifier(1.0, tol=1e-6, gamma=0.2),
+        CoreVectorClassifier(1.0, loss="hinge", tol=1e-6, gamma=0.2),
+        MaxMinOverClassifier(0.7, tol=1e-6, gamma=0.2),
+        MaximumMarginDiscriminant(1, tol=1e-6, gamma=0.2),
+    ],
+    ids=str,
+)
+def test_a_small_cache_costs_time_and_changes_nothing_else(model, monkeypatch):
+    monkeypatch.setattr(kernel_rows, "BLOCK_ROWS", 32)  # at least two blocks are kept
+    monkeypatch.setattr(problem_module, "SMALL", 64)
+    X, signs, _ = clouds(n=900, distance=1.0)
+    plenty = clone(model).fit(X, signs)
+    little = clone(model).set_params(cache_size=0.1).fit(X, signs)
+    assert little.n_kernel_evaluations_ != plenty.n_kernel_evaluations_  # it took another way
+    np.testing.assert_allclose(little.decision_function(X), plenty.decision_function(X), atol=5e-3)
 
 
 @pytest.mark.parametrize(("distance", "expected"), [(0.3, True), (6.0, False)])

@@ -32,7 +32,16 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+IN_ORDER = (
+    "A recursion takes one step per row, so it depends on the order of the rows, which this check changes; "
+    "test_recursions_reading.py compares weights with copies in their place."
+)
+SHUFFLED = {f"check_sample_weight_equivalence_on_{kind}_data": IN_ORDER for kind in ("dense", "sparse")}
+
+
+# The checks fit random labels, where a given theta may not make the criterion positive, and say so in a warning.
+@pytest.mark.filterwarnings("ignore:MarginRecursion. along direction:sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda _: SHUFFLED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -263,7 +263,7 @@ def test_probabilities_are_those_of_equal_gaussian_classes():
 def test_a_weight_of_two_is_the_row_twice_and_of_zero_its_absence(model, form):
     X, y = table(80, density=1.0 if form is np.asarray else 0.4)
     weights = np.random.default_rng(0).integers(0, 4, 80)
-    weighted = clone(model).fit(form(X), y, weights=weights)
+    weighted = clone(model).fit(form(X), y, sample_weight=weights)
     repeated = clone(model).fit(form(np.repeat(X, weights, axis=0)), np.repeat(y, weights))
     np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
     np.testing.assert_array_equal(weighted.class_counts_, repeated.class_counts_)
@@ -274,20 +274,42 @@ def test_a_weight_of_two_is_the_row_twice_and_of_zero_its_absence(model, form):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_weights_of_principal_components_are_repeated_rows(form):
+    X, _ = table(80, density=1.0 if form is np.asarray else 0.4)
+    weights = np.random.default_rng(0).integers(0, 4, 80)
+    weighted = CandidCovarianceFreePCA(3).fit(form(X), sample_weight=weights)
+    repeated = CandidCovarianceFreePCA(3).fit(form(np.repeat(X, weights, axis=0)))
+    np.testing.assert_array_equal(weighted.vectors_, repeated.vectors_)
+    assert weighted.n_samples_seen_ == weights.sum()
+    parts = CandidCovarianceFreePCA(3)
+    for start in range(0, 80, 7):
+        some = slice(start, start + 7)
+        parts.partial_fit(form(X[some]), sample_weight=weights[some])
+    np.testing.assert_allclose(parts.vectors_, weighted.vectors_, atol=1e-12)
+    halves = CandidCovarianceFreePCA(3).fit(form(X), sample_weight=np.where(np.arange(80) < 40, 0.5, 1.0))
+    np.testing.assert_allclose(halves.mean_, (X[:40].sum(axis=0) / 2 + X[40:].sum(axis=0)) / 60, atol=1e-12)
+    with pytest.raises(ValueError, match="CandidCovarianceFreePCA: the weight of every row is zero"):
+        CandidCovarianceFreePCA().fit(X, sample_weight=np.zeros(80))
+    with pytest.raises(ValueError, match="a row of weight w takes w steps"):
+        CandidCovarianceFreePCA().fit(X, sample_weight=np.full(80, 1e9))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_a_fraction_of_a_row_weighs_its_fraction(form):
     X, y = table(3000, density=1.0 if form is np.asarray else 0.4)
     weights = np.where(y == 2, 0.3, 1.0)
-    model = MarginRecursion(2, epsilon=0.0).fit(form(X), y, weights=weights)
+    model = MarginRecursion(2, epsilon=0.0).fit(form(X), y, sample_weight=weights)
     counts = np.array([np.sum(weights[y == k]) for k in range(3)])
     np.testing.assert_allclose(model.class_counts_, counts)
     np.testing.assert_allclose(model.mean_, weights @ X / weights.sum(), atol=1e-9)
-    plain = MarginRecursion(2).fit(X, y, weights=weights)
-    np.testing.assert_allclose(MarginRecursion(2).fit(form(X), y, weights=weights).vectors_, plain.vectors_, atol=1e-9)
+    plain = MarginRecursion(2).fit(X, y, sample_weight=weights)
+    formed = MarginRecursion(2).fit(form(X), y, sample_weight=weights)
+    np.testing.assert_allclose(formed.vectors_, plain.vectors_, atol=1e-9)
     exact = kampong.InterClassScatter(2).fit(X, y, sample_weight=weights)
     assert np.abs(np.sum(model.components_ * exact.components_, axis=1)).min() > 0.99
     with pytest.raises(
         ValueError, match=r"sample_weight lies in \[1e\+09, 1e\+09\], but a row of weight w takes w steps"
     ):
-        MarginRecursion().fit(X, y, weights=np.full(3000, 1e9))
+        MarginRecursion().fit(X, y, sample_weight=np.full(3000, 1e9))
     with pytest.raises(ValueError, match="the weight of every row is zero"):
-        MarginRecursion().fit(X, y, weights=np.zeros(3000))
+        MarginRecursion().fit(X, y, sample_weight=np.zeros(3000))

@@ -60,7 +60,7 @@ def test_a_refused_batch_leaves_no_trace(budget):
         (bad, y, None, "Input X contains NaN"),
         (sparse.csr_array(bad), y, None, "Input X contains NaN"),
         (np.abs(X[:1]) * np.inf, y[:1], None, "Input X contains infinity"),
-        (X, y.astype(str), None, "a string, beside labels such as"),
+        (X, y.astype(str), None, "a string, next to labels such as"),
         (X, y, -np.ones(50), "negative weight"),
         (X[:, :4], y, None, "4 features, but 5"),
         (X, np.eye(3)[y], None, "the form of y changed"),

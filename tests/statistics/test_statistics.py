@@ -269,7 +269,7 @@ def test_a_refused_batch_leaves_no_trace(kind, rows):
         (bad, new_labels, "Input X contains NaN"),
         (np.where(np.isnan(bad), np.inf, bad), new_labels, "Input X contains infinity"),
         (np.where(np.isnan(bad), 1e200, bad), new_labels, r"squares of X overflow \(largest magnitude 1e\+200"),
-        (X[:rows], np.array(["a"] * rows), "label 'a', a string, beside labels such as"),
+        (X[:rows], np.array(["a"] * rows), "label 'a', a string, next to labels such as"),
         (sparse.csr_array(bad), new_labels, "Input X contains NaN"),
     ]:
         with pytest.raises(ValueError, match=match):
@@ -285,7 +285,7 @@ def test_what_cannot_be_merged_is_refused():
         state.merge(ClassScatter(5).update(X, y))
     with pytest.raises(ValueError, match="5 features with statistics of 4 features"):
         state.merge(ClassMeans(4).update(X[:, :4], y))
-    with pytest.raises(ValueError, match="a string, beside labels such as"):
+    with pytest.raises(ValueError, match="a string, next to labels such as"):
         state.merge(ClassMeans(5).update(X, y.astype(str)))
     with pytest.raises(ValueError, match="single labels with statistics of indicator matrices"):
         state.merge(ClassMeans(5).update(X, np.eye(3)[y]))

@@ -31,6 +31,7 @@ MODELS = {
     "MaximumMarginDiscriminant": kampong.MaximumMarginDiscriminant(),
     "MinOverClassifier": kampong.MinOverClassifier(kernel="rbf", max_iter=300),
     "SupervisedKampongMeasure": kampong.SupervisedKampongMeasure(2, a=1.2),
+    "WeighedDiscriminant": kampong.WeighedDiscriminant(),
 }
 UNLABELLED = ("CandidCovarianceFreePCA", "InformationGain")
 quiet = pytest.mark.filterwarnings("ignore::kampong.CriterionWarning", "ignore::sklearn.exceptions.ConvergenceWarning")

@@ -117,7 +117,9 @@ def fit_counted(
     model: Any = estimator
     if isinstance(model, MARGIN_MODELS):
         if sample_weight is not None:
-            raise ValueError(f"{type(model).__name__}: it takes no weights. Leave sample_weight out.")
+            raise ValueError(
+                f"{type(model).__name__}: in parts it takes no weights. Leave sample_weight out, or fit here."
+            )
         return fit_margin(clone(model), parts_of(X, y, None, layout), client, patience)
     check_mergeable(model)
     parts = parts_of(X, y, sample_weight, layout)

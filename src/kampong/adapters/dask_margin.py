@@ -298,7 +298,7 @@ def _sum_part(common: tuple[Any, Any], _: int, part: Part, number: int, *arrived
     with alone():
         codes = _codes(classes, y)
         counts = np.bincount(codes, minlength=n_classes)
-        means = class_means(_features(how, arrived, X), codes, n_classes)
+        means = class_means(_features(how, arrived, X), codes, n_classes, np.ones(len(codes)))
         return np.where(counts[:, None] > 0, means, 0.0) * counts[:, None], counts.astype(float)
 
 

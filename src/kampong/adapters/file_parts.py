@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kampong.streaming.columns.schema import Layout
-from kampong.streaming.errors import ColumnError, SourceError
+from kampong.streaming.errors import ColumnError, EmptySourceError, SourceError
 from kampong.streaming.sources.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kampong.streaming.columns.schema import Schema
-
-NOTHING = "the source holds no record."
 
 
 @dataclass
@@ -157,7 +155,5 @@ def _opened(
     """Open a file, with the columns of a schema where one is given; None where it holds no record."""
     try:
         return Source(path, layout, untrusted=untrusted).open(classes=classes, schema=schema, apply=schema is not None)
-    except SourceError as error:
-        if str(error).endswith(NOTHING):
-            return None
-        raise
+    except EmptySourceError:
+        return None

@@ -257,8 +257,8 @@ def refuse_other_kinds(labels: Sequence[Any], known: Sequence[Any] = ()) -> None
         if kind != first:
             step = "throughout the stream." if known else "for instance strings: y.astype(str)."
             raise ValueError(
-                f"y contains the label {label!r}, a {kind}, beside labels such as {(known or labels)[0]!r}, a {first}. "
-                f"Use one kind of label{' ' if known else ', '}{step}"
+                f"y contains the label {label!r}, a {kind}, next to labels such as {(known or labels)[0]!r}, a {first}."
+                f" Use one kind of label{' ' if known else ', '}{step}"
             )
 
 

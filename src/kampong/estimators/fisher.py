@@ -42,10 +42,10 @@ class FisherDiscriminant(FollowsDrift):
         The number of directions that `transform` gives. None, the default, and "auto" give all: one less than there
         are classes. With `ridge="auto"` the chosen head may use further directions in `predict`.
     ridge : float, "auto" or "rule"
-        The ridge ρ ≥ 0, in the squared units of the features. "auto", the default, chooses it: by leave-one-out in
-        closed form up to 1,024 features, on held-out rows above. "rule" is a formula, for models that are read after
-        each row: d/n times the lower quartile of the within-class variances of the d features, where n is the weight
-        of the rows. Above 8192 features it is tr(S_w)/n.
+        The ridge ρ ≥ 0, in the squared units of the features, or without a unit if columns are scaled. "auto", the
+        default, chooses it: by leave-one-out in closed form up to 1,024 features, on held-out rows above. "rule" is a
+        formula, for models that are read after each row: d/n times the lower quartile of the within-class variances of
+        the d features, where n is the weight of the rows. Above 8192 features it is tr(S_w)/n.
     solver : {"auto", "scatter", "resolvent", "reservoir"}
         "scatter" works from a d × d matrix, up to 8192 features. Above, "resolvent" works from products with the rows,
         in `fit` only, and "reservoir" from a bounded sample of the rows of a stream. "auto", the default, takes
@@ -69,8 +69,9 @@ class FisherDiscriminant(FollowsDrift):
         "hinge" are trained on rows in memory or on the sample of a stream. If the ridge or the head is chosen,
         probabilities are calibrated on the held-out rows. Above 8192 sparse columns "hinge" sees all columns.
     reservoir_bytes : int
-        Memory limit for the sample of rows, 64 MiB by default. The sample serves solver "reservoir", head="gaussian"
-        above 8192 features, and the choice of parameters (at most 16,384 rows).
+        Memory limit in bytes for the sample of rows, 64 MiB by default. The sample serves solver "reservoir",
+        head="gaussian" above 8192 features, and the choice of parameters (at most 16,384 rows). Results depend on it
+        once the rows do not fit.
     random_state : int, RandomState or None
         The seed of that sample. Streams that are to be merged should have different ones. A RandomState, or numpy's
         own for None, draws one for each fit or stream. Work in parts (dask, Spark, clients) needs a number.

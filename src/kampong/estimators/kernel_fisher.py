@@ -62,9 +62,9 @@ class KernelFisherDiscriminant(KernelSubspace):
     coef0 : float
         The constant of the polynomial and sigmoid kernels.
     ridge : float or "auto"
-        The ridge ρ ≥ 0 as a part of tr S_w, so that it has no unit. "auto" is (m/n)²/n for m landmarks and
-        rows of weight n, 1/n if there are no more rows than landmarks, and at least 1e-7. With enough landmarks to fit
-        every row a ridge is needed; with more rows it becomes smaller.
+        The ridge ρ ≥ 0 as a part of tr S_w, so that a number means the same for every kernel and γ. "auto" is (m/n)²/n
+        for m landmarks and rows of weight n, 1/n if there are no more rows than landmarks, and at least 1e-7. With
+        enough landmarks to fit every row a ridge is needed; with more rows it becomes smaller.
     landmarks : "auto", "fourier", int or array-like of shape (m, n_features)
         How many landmarks, or the landmarks themselves. "auto" is all rows up to 2,000 of them, or as many as
         `memory_bytes` allows. They are placed with the rows of `fit`, in whatever order these come, or with the first
@@ -87,7 +87,8 @@ class KernelFisherDiscriminant(KernelSubspace):
         Gaussian.
         Fourier features with a named head keep no sample, and are not calibrated.
     memory_bytes : int
-        The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
+        Memory limit in bytes for statistics and solution, about 64·m², 2 GiB by default. "auto" and "fourier" take as
+        many landmarks as fit; a number of landmarks that does not fit is refused.
     warm_start : bool
         Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.
@@ -289,7 +290,8 @@ class KernelMarginSubspace(KernelSubspace):
         that sample too, and takes the one that errs least on parts of it, held out in turn from the
         statistics; it is calibrated there.
     memory_bytes : int
-        The most memory for statistics and solution, about 64·m² bytes; a request for more is refused.
+        Memory limit in bytes for statistics and solution, about 64·m², 2 GiB by default. "auto" and "fourier" take as
+        many landmarks as fit; a number of landmarks that does not fit is refused.
     warm_start : bool
         Whether `fit` keeps landmarks and kernel of the last fit and does not place them again: to try several ridges,
         or for the next rows of the same kind.

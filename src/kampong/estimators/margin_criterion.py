@@ -335,7 +335,8 @@ class CriterionSubspace(DiscriminantSubspace):
     criterion : str
         The name of the criterion.
     parameter : float or "auto"
-        Its number: ε of "margin", the ridge of "fisher". "auto" chooses it by the accuracy on rows held out.
+        Its number: ε of "margin", which has no unit, or the ridge of "fisher", in the squared units of the features.
+        "auto" chooses it by the accuracy on held-out rows.
     solver : {"auto", "gram", "scatter", "resolvent", "reservoir"}
         "gram" works from the class means alone, "scatter" from a d × d matrix, up to 8192 features, "resolvent" from
         products with the rows, in `fit` only, "reservoir" from a bounded sample of the rows of a stream. "auto" takes

@@ -57,7 +57,7 @@ class WeighedDiscriminant(ClassifierMixin, Savable):
     priors : {"observed", "uniform"}, array-like of shape (n_classes,) or None
         The shares of the classes where the model will be used, in the order of `classes_`; None is "observed".
     memory_bytes : int
-        The most memory for statistics and solution of each kernel member.
+        Memory limit in bytes for statistics and solution of each kernel member, which has as many landmarks as fit.
     random_state : int, RandomState or None
         The seed of samples and landmarks. A RandomState, or numpy's own for None, draws one for each fit or stream.
 

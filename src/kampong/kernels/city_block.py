@@ -47,7 +47,7 @@ def city_block(left: Rows, right: Rows) -> Float:
                 _add_dense(np.ascontiguousarray(left), transposed(points), out, first)
         return out
     rows, columns = sparse.csr_array(left).astype(dtype), sparse.csr_array(sparse.csr_array(right).T).astype(dtype)
-    # |a − b| = |a| + |b| where only one of both is there: the sum over all pairs needs those columns that both have
+    # |a − b| = |a| + |b| where only one of the two is there: the sum over all pairs needs those columns that both have
     lengths = [np.asarray(abs(sparse.csr_array(one)).sum(axis=1), dtype=dtype).ravel() for one in (left, right)]
     out += lengths[0][:, None]
     out += lengths[1]

@@ -45,8 +45,8 @@ class MinOverClassifier(OverClassifier):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
-        again when needed.
+        Megabytes, as in scikit-learn's SVC, for kernel rows, and as many again for the kernel blocks of core sets. What
+        does not fit is computed again when needed, so a smaller cache costs time and changes no result beyond `tol`.
     random_state : int, RandomState or None
         Chooses the subsets to start with; the same seed gives the same model.
     verbose : int
@@ -188,8 +188,8 @@ class MaxMinOverClassifier(OverClassifier):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
-        again when needed.
+        Megabytes, as in scikit-learn's SVC, for kernel rows, and as many again for the kernel blocks of core sets. What
+        does not fit is computed again when needed, so a smaller cache costs time and changes no result beyond `tol`.
     random_state : int, RandomState or None
         Chooses the subsets to start with; the same seed gives the same model.
     verbose : int

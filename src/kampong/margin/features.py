@@ -15,7 +15,7 @@ from kampong._core.callbacks import FitWatcher
 from kampong._core.compute import one_blas_thread, run, split
 from kampong.data.labels import labels_from, labels_state
 from kampong.data.saved_rows import rows_from, rows_state
-from kampong.data.validation import LARGEST_ENTRY, refuse_overflow
+from kampong.data.validation import LARGEST_ENTRY, LEAST_WEIGHT, MOST_WEIGHT, refuse_overflow
 from kampong.files.model_errors import CriterionWarning
 from kampong.kernels.functions import BLOCK_ROWS, Kernel, PreparedRows, kernel_scores
 from kampong.margin.chains import BallHull, Chains, Extraction
@@ -65,19 +65,19 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         return int(self.features_.shape[0])
 
     def _extract(
-        self, X: Rows, codes: Integer, start: Start, *, fresh: bool = True, y: np.ndarray | None = None
+        self, X: Rows, codes: Integer, counts: Float, start: Start, *, fresh: bool = True, y: np.ndarray | None = None
     ) -> Float:
-        """Extract features from rows, store them, and return their values at the rows.
+        """Extract features from rows of positive weight, store them, and return their values at the rows.
 
         With `y`, callbacks are called. Without it the rows are a batch of a stream, and more may come.
         """
         signs = self._signs(codes)
         length = int(self.n_components_per_class) * (2 if len(signs) == 1 else 1)
         self._check_memory(X, length * len(signs))
-        rows = self._open(X, fresh=fresh, stream=y is None)
+        rows = self._open(X, fresh=fresh, stream=y is None, weights=None if np.ptp(counts) == 0.0 else counts)
 
         def store(model: Any, features: list[Feature]) -> None:
-            model._keep(X, codes, Extraction(features, rows.n_evaluations))
+            model._keep(X, codes, counts, Extraction(features, rows.n_evaluations))
 
         watcher = None if y is None else FitWatcher(self, X, y, store)
         exact = self.method == "exact"
@@ -90,11 +90,11 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             verbose=int(self.verbose),
             watcher=watcher,
         )
-        hulls, product, together = self._hulls(signs, rows), self._product(X), self.orthogonal == "all"
+        hulls, product, together = self._hulls(signs, rows, counts), self._product(X), self.orthogonal == "all"
         chains = Chains(rows, hulls, length, options, product, together, whole=exact)
         found = chains.extract(check_random_state(self.random_state), start)
         self._comment(found.features, length, len(signs))
-        values = self._keep(X, codes, found)
+        values = self._keep(X, codes, counts, found)
         if watcher is not None:
             watcher.finish()
         return values
@@ -113,14 +113,20 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         rows.here.features = chains.features
         found = chains.extract(check_random_state(self.random_state), {})
         self._comment(found.features, length, len(signs))
-        self._keep(X, codes, found)
+        self._keep(X, codes, np.ones(len(codes)), found)
         self._codes = codes
 
-    def _hulls(self, signs: list[Float], rows: KernelRows) -> list[Hull]:
-        """Return the two-class problems."""
-        ridge = 1.0 / float(self.C)
+    def _hulls(self, signs: list[Float], rows: KernelRows, counts: Float) -> list[Hull]:
+        """Return the two-class problems; the slack of a row costs C times its weight."""
+        same = np.ptp(counts) == 0.0
+        ridge: Any = 1.0 / (float(self.C) * (float(counts[0]) if same else counts))
         if self.method == "exact" or self.criterion == "gap":
             return [Hull(sign, offset=1.0, ridge=ridge) for sign in signs]
+        if not same:
+            raise ValueError(
+                f"{type(self).__name__}: criterion='meb' needs the same weight for all rows, since the patterns must "
+                "be equally long. Use criterion='gap' with sample_weight."
+            )
         spread = float(np.ptp(rows.diagonal))
         if spread > 1e-6 * float(np.abs(rows.diagonal).max()):
             raise ValueError(
@@ -179,7 +185,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
 
         return wide
 
-    def _keep(self, X: Rows, codes: Integer, found: Extraction) -> Float:
+    def _keep(self, X: Rows, codes: Integer, counts: Float, found: Extraction) -> Float:
         """Store what transform, a warm start and a stream need."""
         features = found.features
         self.support_ = np.unique(np.concatenate([f.rows for f in features]))
@@ -203,9 +209,9 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         self.support_vectors_: Rows = np.zeros((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
         self._prepare()
         self._points = {(f.chain, f.order): f.solution.alpha[self.support_] for f in features}
-        self._stored_codes = codes[self.support_]
+        self._stored_codes, self._stored_counts = codes[self.support_], counts[self.support_]
         values: Float = np.column_stack([f.values for f in features])
-        self.class_means_ = class_means(values, codes, len(self.classes_))
+        self.class_means_ = class_means(values, codes, len(self.classes_), counts)
         self.n_samples_seen_ = len(codes)
         return values
 
@@ -232,6 +238,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             "keys": keys,
             "points": np.array([self._points[chain, order] for chain, order in keys.tolist()]),
             "stored_codes": self._stored_codes,
+            "stored_counts": self._stored_counts,
             "n_kernel_evaluations": int(self.n_kernel_evaluations_),
             "n_samples_seen": int(self.n_samples_seen_),
             "with_codes": hasattr(self, "_codes"),
@@ -242,7 +249,8 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
             state["codes"] = self._codes
         if hasattr(self, "_sample"):
             sample = self._sample
-            state["sample"] = {"rows": rows_state(sample.X), "codes": sample.codes, "numbers": sample.numbers}
+            parts = {name: getattr(sample, name) for name in ("codes", "numbers", "counts")}
+            state["sample"] = {"rows": rows_state(sample.X), **parts}
         return state
 
     def _from_state(self, contents: Contents) -> None:
@@ -274,6 +282,7 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         shape = (0, 0) if precomputed else (stored, self.n_features_in_)
         self.support_vectors_ = rows_from(contents.part("support_vectors"), shape)
         self._stored_codes = contents.array("stored_codes", np.int64, (stored,), low=0, high=n_classes - 1)
+        self._stored_counts = contents.array("stored_counts", np.float64, (stored,), low=LEAST_WEIGHT, high=MOST_WEIGHT)
         keys = contents.array("keys", np.int64, (n_features, 2), low=0, high=n_features)
         names = self.classes_[1:] if n_classes == 2 else self.classes_
         if (keys[:, 0] >= len(names)).any() or len(np.unique(keys, axis=0)) < n_features:
@@ -282,12 +291,14 @@ class MarginFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MarginCl
         points = contents.array("points", np.float64, (n_features, stored))
         self._points = {(chain, order): point for (chain, order), point in zip(keys.tolist(), points, strict=True)}
         if contents.flag("with_codes"):
-            self._codes = contents.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
+            self._codes = contents.array("codes", np.int64, (None,), low=-1, high=n_classes - 1)
         if contents.flag("with_sample"):
             part = contents.part("sample")
             codes = part.array("codes", np.int64, (None,), low=0, high=n_classes - 1)
             numbers = part.array("numbers", np.int64, (len(codes),), low=0)
-            self._sample = RowSample(rows_from(part.part("rows"), (len(codes), self.n_features_in_)), codes, numbers)
+            counts = part.array("counts", np.float64, (len(codes),), low=LEAST_WEIGHT, high=MOST_WEIGHT)
+            kept = rows_from(part.part("rows"), (len(codes), self.n_features_in_))
+            self._sample = RowSample(kept, codes, numbers, counts)
         self._prepare()
 
     def _prepare(self) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from kampong._core.callbacks import FitWatcher, with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import whole
-from kampong.data.validation import check_choice, check_weights
+from kampong.data.validation import LEAST_WEIGHT, MOST_WEIGHT, check_choice, check_weights
 from kampong.margin.core_set import Solution, solve
 from kampong.margin.hull import Hull, Walk, walk
 from kampong.margin.margin_classifier import MarginClassifier
@@ -36,6 +36,7 @@ class OverClassifier(MarginClassifier):
     _forget = False
     _stored_codes: Integer
     _stored_numbers: Integer
+    _stored_counts: Float
     _stored_weights: list[Float]
     _spread: Spread
     trace_: list[np.ndarray]
@@ -78,12 +79,13 @@ class OverClassifier(MarginClassifier):
         if depends_on_rows(self):
             self._spread = Spread.of_rows(X, counts)
         self._learn(X, codes, rows, start, y, counts)
+        self._stored_counts = weights[self.support_]
         self.n_samples_seen_, self.support_ = n, given[self.support_]
         self._stored_numbers = self.support_
         return self
 
     @whole
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch and the patterns stored so far, then forget all patterns without weight.
 
         Parameters
@@ -94,6 +96,9 @@ class OverClassifier(MarginClassifier):
             Their labels.
         classes : array-like of shape (n_classes,), optional
             All classes of the stream; needed in the first call unless its batch holds them all.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, as in `fit`; a stored pattern keeps its weight. A row of weight 2 is stored or
+            forgotten as a whole, but of two equal rows one may be forgotten.
 
         Returns
         -------
@@ -108,28 +113,38 @@ class OverClassifier(MarginClassifier):
             )
         first = not hasattr(self, "support_")
         X, y = self._validate(X, y, reset=first)
+        weights = check_weights(sample_weight, X.shape[0])
+        seen, given = 0 if first else self.n_samples_seen_, np.flatnonzero(weights)
+        if not len(given):
+            if not first:
+                self.n_samples_seen_ = seen + len(y)
+            return self
+        n_rows, numbers = len(y), seen + given
+        if len(given) < n_rows:
+            X, y, weights = X[given], y[given], weights[given]
         if first:
             self.classes_ = np.unique(y if classes is None else classes)
             if len(self.classes_) < 2:
                 self._encode(y)
-            self.n_samples_seen_ = 0
-        codes, numbers = self._known_codes(y), self.n_samples_seen_ + np.arange(X.shape[0])
+        codes, own = self._known_codes(y), weights
         start = None
         if not first:
             n_new = X.shape[0]
             X = stack(self.support_vectors_, X)
             codes = np.concatenate([self._stored_codes, codes])
             numbers = np.concatenate([self._stored_numbers, numbers])
-            start = [np.concatenate([weights, np.zeros(n_new)]) for weights in self._stored_weights]
+            weights = np.concatenate([self._stored_counts, weights])
+            start = [np.concatenate([point, np.zeros(n_new)]) for point in self._stored_weights]
+        counts = None if (weights == 1.0).all() else weights
         if depends_on_rows(self):
-            batch = Spread.of_rows(X[-len(y) :])
+            batch = Spread.of_rows(X[-len(y) :], None if counts is None else own)
             if first:
                 self._spread = batch
             else:
                 follow(self, self._spread.join(batch))
-        rows = self._open(X, fresh=first, stream=True)
-        self._learn(X, codes, rows, start)
-        self.n_samples_seen_ += len(y)
+        rows = self._open(X, fresh=first, stream=True, weights=counts)
+        self._learn(X, codes, rows, start, weights=counts)
+        self.n_samples_seen_, self._stored_counts = seen + n_rows, weights[self.support_]
         self._stored_numbers = self.support_ = numbers[self.support_]
         return self
 
@@ -142,6 +157,7 @@ class OverClassifier(MarginClassifier):
             "codes": self._stored_codes,
             "numbers": self._stored_numbers,
             "weights": np.array(self._stored_weights),
+            "counts": self._stored_counts,
         }
         more = {name: getattr(self, name) for name in ("counts_", "nu_") if hasattr(self, name)}
         if hasattr(self, "trace_"):
@@ -159,6 +175,7 @@ class OverClassifier(MarginClassifier):
         self._stored_codes = stored.array("codes", np.int64, (n,), low=0, high=len(self.classes_) - 1)
         self._stored_numbers = stored.array("numbers", np.int64, (n,), low=0)
         self._stored_weights = list(stored.array("weights", np.float64, (n_problems, n)))
+        self._stored_counts = stored.array("counts", np.float64, (n,), low=LEAST_WEIGHT, high=MOST_WEIGHT)
         stored.finish()
         self.n_samples_seen_ = contents.whole("n_samples_seen_")
         if "counts_" in contents:

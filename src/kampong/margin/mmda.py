@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from kampong._core.callbacks import with_callbacks
 from kampong._core.compute import stack
 from kampong._core.locks import one_at_a_time, whole
-from kampong.data.validation import check_choice, check_number, in_dtype_of, validate_rows
+from kampong.data.validation import check_choice, check_number, check_weights, in_dtype_of, validate_rows
 from kampong.files import savable
 from kampong.heads import NearestMean
 from kampong.margin.features import MarginFeatures
@@ -67,8 +67,9 @@ class MaximumMarginDiscriminant(MarginFeatures):
     warm_start : bool
         Whether `fit` starts from the last fit, where the labels are the same: for a path of C or tol.
     cache_size : float
-        Megabytes for kernel rows, and as many again for the kernel blocks of core sets. What does not fit is computed
-        again when needed.
+        Megabytes, as in scikit-learn's SVC, for kernel rows, and as many again for the kernel blocks of core sets. What
+        does not fit is computed again when needed, so a smaller cache costs time and changes no result beyond `tol`.
+        Features of all rows, and the kernel matrix of method="exact", must fit it.
     random_state : int, RandomState or None
         Chooses subsets and samples; the same seed gives the same model.
     verbose : int
@@ -183,7 +184,7 @@ class MaximumMarginDiscriminant(MarginFeatures):
 
     @with_callbacks
     @whole
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Extract the features.
 
         Parameters
@@ -192,18 +193,20 @@ class MaximumMarginDiscriminant(MarginFeatures):
             The rows; a square matrix of kernel values for kernel="precomputed".
         y : array-like of shape (n_samples,)
             Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts: a weight of 2 is the row twice, 0 leaves it out.
 
         Returns
         -------
         object
             This estimator.
         """
-        self._fit(X, y)
+        self._fit(X, y, sample_weight)
         return self
 
     @with_callbacks
     @whole
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Float:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Float:
         """Extract the features and return them for the same rows, which takes no further kernel values.
 
         Parameters
@@ -212,6 +215,8 @@ class MaximumMarginDiscriminant(MarginFeatures):
             The rows; a square matrix of kernel values for kernel="precomputed".
         y : array-like of shape (n_samples,)
             Their labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, as in `fit`; a row of weight 0 gets its features too.
         **fit_params : dict
             Must be empty: `fit` takes no others.
 
@@ -221,12 +226,14 @@ class MaximumMarginDiscriminant(MarginFeatures):
             One column per feature.
         """
         if fit_params:
-            raise TypeError(f"{type(self).__name__}.fit takes X and y only, got {', '.join(fit_params)}.")
-        X, values = self._fit(X, y)
+            raise TypeError(
+                f"{type(self).__name__}.fit takes X, y and sample_weight only, got {', '.join(fit_params)}."
+            )
+        X, values = self._fit(X, y, sample_weight)
         return values.astype(X.dtype, copy=False)
 
     @whole
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch and the rows stored so far, then forget all rows that no feature uses.
 
         The kernel is that of the first batch. Rows that were forgotten may matter again later, so the features are near
@@ -240,6 +247,8 @@ class MaximumMarginDiscriminant(MarginFeatures):
             Their labels.
         classes : array-like of shape (n_classes,), optional
             All classes of the stream; needed in the first call unless its batch holds them all.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, as in `fit`; a stored row keeps its weight.
 
         Returns
         -------
@@ -258,22 +267,31 @@ class MaximumMarginDiscriminant(MarginFeatures):
                 "again on all rows, or begin with partial_fit."
             )
         X, y = self._validate(X, y, reset=first)
-        seen = 0 if first else self.n_samples_seen_
+        counts, n_rows = check_weights(sample_weight, X.shape[0]), len(y)
+        seen, given = 0 if first else self.n_samples_seen_, np.flatnonzero(counts)
+        if not len(given):
+            if not first:
+                self.n_samples_seen_ = seen + n_rows
+            return self
+        if len(given) < n_rows:
+            X, y, counts = X[given], y[given], counts[given]
         if first:
             self._encode(y if classes is None else np.asarray(classes))
-        codes, numbers_ = self._known_codes(y), seen + np.arange(X.shape[0])
-        sample = RowSample(X, codes, numbers_) if first else self._sample.joined(RowSample(X, codes, numbers_))
+        codes, numbers_ = self._known_codes(y), seen + given
+        sample = RowSample(X, codes, numbers_, counts)
+        sample = sample if first else self._sample.joined(sample)
         start: Start = {}
         if not first:
             start = {key: np.concatenate([point, np.zeros(X.shape[0])]) for key, point in self._points.items()}
             X = stack(self.support_vectors_, X)
             codes, numbers_ = np.concatenate([self._stored_codes, codes]), np.concatenate([self.support_, numbers_])
-        self._extract(X, codes, start, fresh=first)
+            counts = np.concatenate([self._stored_counts, counts])
+        self._extract(X, codes, counts, start, fresh=first)
         # the weights kept no longer belong to the rows of the last fit
         self.__dict__.pop("_codes", None)
-        self.n_samples_seen_ = seen + len(y)
+        self.n_samples_seen_ = seen + n_rows
         self.support_, self._sample = numbers_[self.support_], sample
-        self.class_means_ = class_means(self._project(sample.X), sample.codes, len(self.classes_))
+        self.class_means_ = class_means(self._project(sample.X), sample.codes, len(self.classes_), sample.counts)
         return self
 
     @one_at_a_time
@@ -363,20 +381,33 @@ class MaximumMarginDiscriminant(MarginFeatures):
 
     # How.
 
-    def _fit(self, X: Any, y: Any) -> tuple[Rows, Float]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Float]:
         """Validate, extract, and return the rows and their features."""
         X, y = self._validate(X, y)
-        codes = self._encode(y)
-        warm = self.warm_start and hasattr(self, "_codes") and np.array_equal(self._codes, codes)
+        counts, every = check_weights(sample_weight, X.shape[0]), X
+        given, n = np.flatnonzero(counts), len(counts)
+        if not len(given):
+            raise ValueError(
+                f"{type(self).__name__}: sample_weight is zero for all rows, so none is left. Give some a weight "
+                "above 0."
+            )
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        if len(given) < n:
+            X, y, counts = X[given], y[given], counts[given]
+            X = X[:, given] if precomputed else X
+        codes, all_codes = self._encode(y), np.full(n, -1)
+        all_codes[given] = codes
+        warm = self.warm_start and hasattr(self, "_codes") and np.array_equal(self._codes, all_codes)
         start: Start = {}
         for key, point in self._points.items() if warm else ():
-            start[key] = np.zeros(len(codes))
-            start[key][self.support_] = point
-        values = self._extract(X, codes, start, y=y)
-        self._codes = codes
-        if self._kernel.name != "precomputed":
-            self._sample = RowSample(X, codes, np.arange(len(codes)))
-        return X, values
+            everywhere = np.zeros(n)
+            everywhere[self.support_] = point
+            start[key] = everywhere[given]
+        values = self._extract(X, codes, counts, start, y=y)
+        self._codes, self.support_, self.n_samples_seen_ = all_codes, given[self.support_], n
+        if not precomputed:
+            self._sample = RowSample(X, codes, given, counts)
+        return every, values if len(given) == n else self._project(every)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -27,23 +27,28 @@ class RowSample:
         Their classes.
     numbers : array of shape (n_samples,)
         Their numbers in the stream, from which the keys are made.
+    counts : array of shape (n_samples,)
+        How often each row counts in a mean; it does not matter for the choice.
     """
 
-    def __init__(self, X: Rows, codes: Integer, numbers: Integer) -> None:
+    def __init__(self, X: Rows, codes: Integer, numbers: Integer, counts: Float) -> None:
         keys = row_keys(numbers + 1, np.ones(len(numbers)), seed=0)
         kept = first_keys_by_group(keys, codes, SAMPLE_ROWS)
-        self.X, self.codes, self.numbers = X[kept], codes[kept], numbers[kept]
+        self.X, self.codes, self.numbers, self.counts = X[kept], codes[kept], numbers[kept], counts[kept]
 
     def joined(self, other: RowSample) -> RowSample:
         """Return the sample of two parts of a stream."""
         codes, numbers = np.concatenate([self.codes, other.codes]), np.concatenate([self.numbers, other.numbers])
-        return RowSample(stack(self.X, other.X), codes, numbers)
+        return RowSample(stack(self.X, other.X), codes, numbers, np.concatenate([self.counts, other.counts]))
 
 
-def class_means(values: Float, codes: Integer, n_classes: int) -> Float:
-    """Return the mean of the rows of each class, NaN for a class without rows."""
-    sums, counts = np.zeros((n_classes, values.shape[1])), np.bincount(codes, minlength=n_classes)
-    np.add.at(sums, codes, values)
+def class_means(values: Float, codes: Integer, n_classes: int, counts: Float) -> Float:
+    """Return the weighted mean of the rows of each class, NaN for a class without rows."""
+    sums, totals = np.zeros((n_classes, values.shape[1])), np.zeros(n_classes)
+    # shares of the largest weight, so that no product overflows
+    shares = counts / counts.max(initial=1.0)
+    np.add.at(sums, codes, values * shares[:, None])
+    np.add.at(totals, codes, shares)
     with np.errstate(invalid="ignore"):
-        means: Float = sums / counts[:, None]
+        means: Float = sums / totals[:, None]
     return means

@@ -110,7 +110,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
         self.random_state = random_state
 
     @one_at_a_time
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn all rows in their order, forgetting what was learnt before.
 
         Parameters
@@ -119,13 +119,16 @@ class OnlineClassifier(ClassifierMixin, Savable):
             The rows. Shuffle them if they are sorted by class.
         y : array-like of shape (n_samples,)
             Their labels: integers, strings or booleans.
+        sample_weight : array-like of shape (n_samples,), optional
+            How far each row moves the members; 0 leaves the row out. A weight of 2 is one larger step, not the row
+            twice, since members learn each row from where the last one left them.
 
         Returns
         -------
         object
             This estimator.
         """
-        self._learn(X, y, None, None, reset=True)
+        self._learn(X, y, None, sample_weight, reset=True)
         return self
 
     @one_at_a_time
@@ -141,7 +144,7 @@ class OnlineClassifier(ClassifierMixin, Savable):
         classes : array-like of shape (n_classes,), optional
             Classes that may come, so that `classes_` is complete from the start.
         sample_weight : array-like of shape (n_samples,), optional
-            How far each row moves the members; 0 leaves the row out.
+            How far each row moves the members; 0 leaves the row out. A weight of 2 is one larger step, as in `fit`.
 
         Returns
         -------

@@ -234,7 +234,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
         return cls(n_components, a=a, theta=theta, amnesia=amnesia, update="distance")
 
     @whole
-    def fit(self, X: Any, y: Any, weights: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
         Parameters
@@ -243,9 +243,8 @@ class MarginRecursion(ClassifierMixin, Recursion):
             The rows. Shuffle them if they are sorted by class.
         y : array-like of shape (n_samples,)
             Their labels: integers, strings or booleans.
-        weights : array-like of shape (n_samples,), optional
-            A row of weight 2 is the row twice in its place, one of weight 0 is absent: `sample_weight` of
-            `partial_fit`. scikit-learn asks of that name in `fit` that the order of rows should not matter.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 is the row twice in its place, one of weight 0 is absent.
 
         Returns
         -------
@@ -253,7 +252,7 @@ class MarginRecursion(ClassifierMixin, Recursion):
             This estimator.
         """
         X, y = validate_batch(self, X, y, reset=True)
-        self._learn(X, y, None, weights, reset=True)
+        self._learn(X, y, None, sample_weight, reset=True)
         if self._state.n_samples == 0:
             raise ValueError(f"{type(self).__name__}: the weight of every row is zero. Give a row a positive one.")
         self._directions()

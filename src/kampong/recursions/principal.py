@@ -9,7 +9,7 @@ import numpy as np
 from kampong._core.locks import whole
 from kampong.data.validation import validated
 from kampong.files import savable
-from kampong.recursions.recursion import Recursion, finite_rows
+from kampong.recursions.recursion import Recursion, check_steps, finite_rows
 from kampong.recursions.steps import PRINCIPAL
 
 
@@ -83,7 +83,7 @@ class CandidCovarianceFreePCA(Recursion):
         self.tol = tol
 
     @whole
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take all rows in their order, forgetting what was learnt before.
 
         Parameters
@@ -92,17 +92,22 @@ class CandidCovarianceFreePCA(Recursion):
             The rows.
         y : object
             Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 is the row twice in its place, one of weight 0 is absent.
 
         Returns
         -------
         object
             This estimator.
         """
-        self._learn(X, reset=True)._directions()
+        self._learn(X, sample_weight, reset=True)
+        if self._state.n_samples == 0:
+            raise ValueError(f"{type(self).__name__}: the weight of every row is zero. Give a row a positive one.")
+        self._directions()
         return self
 
     @whole
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take more rows, in their order; the cut into batches does not matter.
 
         Parameters
@@ -111,19 +116,22 @@ class CandidCovarianceFreePCA(Recursion):
             The rows.
         y : object
             Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 is the row twice in its place, one of weight 0 is absent.
 
         Returns
         -------
         object
             This estimator.
         """
-        return self._learn(X, reset=not hasattr(self, "_states"))
+        return self._learn(X, sample_weight, reset=not hasattr(self, "_states"))
 
-    def _learn(self, X: Any, *, reset: bool) -> Self:
+    def _learn(self, X: Any, sample_weight: Any, *, reset: bool) -> Self:
         X = validated(self, X, reset=reset, ensure_all_finite=False)
         rows = finite_rows(X, type(self).__name__)
+        weights = check_steps(type(self).__name__, sample_weight, X.shape[0])
         if reset:
             self._start(X.shape[1], PRINCIPAL, (0.0,), 0.0)
             self._state.grow(1)
-        self._take(rows, np.zeros(X.shape[0], dtype=np.int64))
+        self._take(rows, np.zeros(X.shape[0], dtype=np.int64), weights)
         return self

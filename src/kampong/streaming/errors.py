@@ -21,6 +21,10 @@ class SourceError(StreamError):
     """The source cannot be read: it is absent, cut short, of another format, or holds no usable record."""
 
 
+class EmptySourceError(SourceError):
+    """The source holds no record at all."""
+
+
 class ColumnError(StreamError):
     """A column that was asked for is not there."""
 

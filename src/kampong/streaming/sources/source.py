@@ -15,7 +15,7 @@ from kampong._core.compute import available_threads
 from kampong._core.loops import expect_rows
 from kampong.streaming import formats, sources
 from kampong.streaming.columns.schema import Layout, Schema, some
-from kampong.streaming.errors import SourceError
+from kampong.streaming.errors import EmptySourceError, SourceError
 from kampong.streaming.opening import ZSTD, first_of_stdin, open_bytes
 from kampong.streaming.sources.address import Address, check_address
 from kampong.streaming.sources.blocks import GROWTH, SMALLEST
@@ -244,14 +244,14 @@ class Source:
         """Read the header and enough to know the columns; return the schema, the columns and the first records."""
         first = next(parts, None)
         if first is None:
-            raise SourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
+            raise EmptySourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
         columns, first = chosen.header(self, first)
         while first.blank and (more := next(parts, None)) is not None:
             first = more
         if schema is not None:
             return chosen.fit(self, schema, columns), columns, first
         if first.blank:
-            raise SourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
+            raise EmptySourceError(f"{self.path}: the source holds no record. Give one with a row of data at least.")
         return chosen.describe(self, columns, first.sample(), classes), columns, first
 
     def _bodies(
