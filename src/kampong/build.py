@@ -172,14 +172,28 @@ def _in_its_units(
     losses = {} if len(found) == 1 else {name: found[name].least for name in (*SCALES, *OWN) if name in found}
     name = min(found, key=lambda one: found[one].least)
     plain = found.get("unscaled")
-    if plain is not None and (not math.isfinite(plain.least) or plain.least <= found[name].least + SETTINGS.slack):
-        made = _make(recipe, statistics, rows, None, plain)
+    divided: Predictor | None = None
+    if plain is None or (math.isfinite(plain.least) and plain.least > found[name].least + SETTINGS.slack):
+        divided = _make(recipe, views[name], rows, None, found[name])
+    else:
         losses = losses if math.isfinite(plain.least) else {}
-        return replace(made, choice=None if made.choice is None else replace(made.choice, scales=losses))
-    made = _as_they_come(statistics, tried[name], _make(recipe, views[name], rows, None, found[name]), losses)
+    if plain is not None and (divided is None or plain.least - found[name].least < plain.error):
+        # A mixture stands for all heads so far. If it is not sure, the heads that would be used may overrule it.
+        as_it_is = _make(recipe, statistics, rows, None, plain)
+        if divided is None or _head_loss(as_it_is) + SETTINGS.slack < _head_loss(divided):
+            return replace(
+                as_it_is, choice=None if as_it_is.choice is None else replace(as_it_is.choice, scales=losses)
+            )
+    assert divided is not None
+    made = _as_they_come(statistics, tried[name], divided, losses)
     if name == "scaled" or made.choice is None:
         return made
     return replace(made, choice=replace(made.choice, units=tried[name], own_scale=name if name in OWN else ""))
+
+
+def _head_loss(made: Predictor) -> float:
+    """Return the least selection loss of the heads that were compared; infinite if none was."""
+    return math.inf if made.choice is None else min(made.choice.heads.values(), default=math.inf)
 
 
 def _units_to_try(statistics: ClassMeans) -> dict[str, Float]:
@@ -319,6 +333,11 @@ class Selected(NamedTuple):
     space: Krylov | None
     source: Source | None
     least: float = math.inf
+
+    @property
+    def error(self) -> float:
+        """About one standard error of that loss, which is near a share of errors."""
+        return 0.0 if self.choice is None else math.sqrt(self.least * max(1.0 - self.least, 0.0) / self.choice.n_rows)
 
 
 def _open(recipe: Recipe, statistics: ClassMeans, keep: Predictor | None) -> Selected:

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from kampong import FisherDiscriminant, load
 from kampong.selection.leave_one_out import LeaveOneOut, at_ridges, least_ridges
+from kampong.selection.settings import SETTINGS
 from kampong.statistics.reservoir import SampledScatter
 
 ROWS, COLUMNS = 2000, 40
@@ -216,3 +217,16 @@ def test_a_stream_of_text_with_a_large_column_divides_it_too():
     kept = stream.freeze(keep=stream.freeze())
     np.testing.assert_allclose(kept.choice.units, stream.scale_, rtol=1e-12)
     np.testing.assert_allclose(kept.probabilities(harmed[400:]), stream.predict_proba(harmed[400:]), atol=1e-3)
+
+
+def test_the_head_may_overrule_a_scale_that_helps_a_mixture_little(real_data):
+    """On usps dividing gains a mixture less than a standard error, and the quadratic head errs half as much again."""
+    X, y = real_data("usps")
+    order = np.random.default_rng(0).permutation(len(y))
+    model = FisherDiscriminant().fit(X[order], y[order])
+    scales = model.choice_.scales
+    assert model.scale_ is None
+    divided = FisherDiscriminant(scale=True).fit(X[order], y[order])
+    if scales["scaled"] < scales["unscaled"] - SETTINGS.slack:
+        assert "the head errs less on them as they are" in model.scale_reason_
+    assert min(model.choice_.heads.values()) < min(divided.choice_.heads.values())

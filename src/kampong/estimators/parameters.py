@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from kampong.data.validation import check_choice
 from kampong.selection.scales import SCALES
+from kampong.selection.settings import SETTINGS
 from kampong.solvers import SOLVERS
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ def scale_reason(
         forms = {**{name: f"by {name!r}" for name in losses}, **SCALES}
         found = [f"{losses[name]:.4f} {form}" for name, form in forms.items() if name in losses]
         why = f"the selection loss on validation rows is {' and '.join(found)}"
+        if not divided and min(losses.values()) + SETTINGS.slack < losses["unscaled"]:
+            why += ", which is about the same, and the head errs less on them as they are"
     else:
         why = otherwise
     return f"{'Large columns' if large else 'The columns'} are {done}: {why}."
