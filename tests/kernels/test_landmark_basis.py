@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from kampong.kernels.functions import Kernel
 from kampong.kernels.landmarks import LandmarkBasis
@@ -46,3 +47,16 @@ def test_a_scatter_is_turned_as_its_rows_are():
     turned = basis.turned(np.tril(values.T @ values))
     coordinates = naive(basis, X)
     np.testing.assert_allclose(np.tril(turned), np.tril(coordinates.T @ coordinates), atol=1e-8)
+
+
+def test_the_threads_of_blas_change_no_bit_of_what_a_file_leaves_out():
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    directions = np.random.default_rng(1).normal(size=(3, 400))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            basis = LandmarkBasis(Kernel("rbf", gamma=0.5), X)
+            assert basis.rank == 400
+            found.append((basis.root, basis.coefficients(directions)))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)

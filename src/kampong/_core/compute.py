@@ -140,7 +140,12 @@ def alone() -> Iterator[None]:
 
 @cache
 def _blas_libraries() -> Any:
-    """Find the libraries that this process has loaded, only once: it takes longer than a small product."""
+    """Find the libraries that this process has loaded, only once: it takes longer than a small product.
+
+    SciPy brings a BLAS of its own. It is loaded first, because one that comes later would not be limited.
+    """
+    import scipy.linalg  # noqa: F401
+
     controller: Any = ThreadpoolController  # it has no types
     return controller()
 

@@ -63,17 +63,18 @@ class LandmarkBasis:
 
     def __init__(self, kernel: Kernel, landmarks: Rows) -> None:
         landmarks = floats(landmarks)
-        gram = _gram(kernel, landmarks)
-        if not np.isfinite(gram).all():
-            raise ValueError(
-                f"The {kernel.name} kernel of the landmarks is not finite. Check the kernel, or scale the features, "
-                "for instance with sklearn.preprocessing.StandardScaler."
-            )
-        kept, root = _independent(gram, landmarks.dtype)
-        while root is None and len(kept):  # as if the others had never been there: a loaded basis has the same bits
-            landmarks = landmarks[kept]
+        with one_blas_thread():  # the same bits wherever a file is read again
             gram = _gram(kernel, landmarks)
+            if not np.isfinite(gram).all():
+                raise ValueError(
+                    f"The {kernel.name} kernel of the landmarks is not finite. Check the kernel, or scale the "
+                    "features, for instance with sklearn.preprocessing.StandardScaler."
+                )
             kept, root = _independent(gram, landmarks.dtype)
+            while root is None and len(kept):  # as if the others had never been there: a loaded basis has the same bits
+                landmarks = landmarks[kept]
+                gram = _gram(kernel, landmarks)
+                kept, root = _independent(gram, landmarks.dtype)
         if root is None:
             raise ValueError(
                 f"The {kernel.name} kernel is zero or negative at each of the {len(gram)} landmarks, so they span "
@@ -145,7 +146,8 @@ class LandmarkBasis:
 
     def coefficients(self, components: Float) -> Float:
         """Return wᵀL⁻¹ for directions w in the rows of an array: what multiplies the kernel values."""
-        solved: Float = linalg.solve_triangular(self.root, components.T, lower=True, trans=1, check_finite=False)
+        with one_blas_thread():  # a model that was loaded solves this again
+            solved: Float = linalg.solve_triangular(self.root, components.T, lower=True, trans=1, check_finite=False)
         return np.ascontiguousarray(solved.T)
 
     def _places_of(self, X: Rows) -> Integer:

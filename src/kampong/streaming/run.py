@@ -236,7 +236,8 @@ def _run(
     stop: threading.Event | None,
 ) -> Run:
     """Resume or begin, learn to the end of the source, save."""
-    run = work.prepare()
+    with one_blas_thread():  # as below: what a file leaves out is computed again, with the same bits
+        run = work.prepare()
     try:
         work.open(letters, stop)
         with one_blas_thread():  # the other cores parse
