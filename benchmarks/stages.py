@@ -59,7 +59,7 @@ TEXT_STAGES: Stages = {
     "directions": ((build, "_find"), (build, "_inside")),
     "left out": ((held_out_scores.HeldOutFold, "piece"), (folds.HeldOutEvidence, "__init__")),
     "hinge": ((Machines, "__init__"), (Machines, "ascend"), (folds, "columns_head")),
-    "h. validated": ((Machines, "scores"), (folds.HeldOutEvidence, "_least")),
+    "h. validated": ((Machines, "scores"),),
     "weights": ((evidence.ClassEvidence, "offered"),),
     "calibrated": ((evidence.ClassEvidence, "calibrated"),),
 }

@@ -177,7 +177,8 @@ def _in_its_units(
         divided = _make(recipe, views[name], rows, None, found[name])
     else:
         losses = losses if math.isfinite(plain.least) else {}
-    if plain is not None and (divided is None or plain.least - found[name].least < plain.error):
+    unsure = recipe.head == "auto" and plain is not None and plain.least - found[name].least < plain.error
+    if plain is not None and (divided is None or unsure):
         # A mixture stands for all heads so far. If it is not sure, the heads that would be used may overrule it.
         as_it_is = _make(recipe, statistics, rows, None, plain)
         if divided is None or _head_loss(as_it_is) + SETTINGS.slack < _head_loss(divided):
