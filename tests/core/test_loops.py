@@ -68,7 +68,7 @@ def test_a_contest_on_wide_rows_gives_the_same_bits_as_python_and_compiled(class
     rng = np.random.default_rng(classes)
     n = 120
     codes = np.append(np.arange(classes), rng.integers(0, classes, n - classes))
-    X = sparse.random_array((n, 50), density=0.2, rng=rng, data_sampler=rng.normal).tocsr()
+    X = sparse.csr_array(np.where(rng.random((n, 50)) < 0.2, rng.normal(size=(n, 50)), 0.0))
     X.data[9] = 1e6  # so large that it is brought down
     weights = rng.exponential(size=n) * (rng.random(n) < 0.9)
     weights[:classes] = 1.0
