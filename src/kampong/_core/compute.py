@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import os
@@ -144,8 +145,7 @@ def _blas_libraries() -> Any:
 
     SciPy brings a BLAS of its own. It is loaded first, because one that comes later would not be limited.
     """
-    import scipy.linalg  # noqa: F401
-
+    importlib.import_module("scipy.linalg")
     controller: Any = ThreadpoolController  # it has no types
     return controller()
 
